@@ -1,0 +1,43 @@
+# `make run` starts the page, `make test` runs every check; both prepare .venv first, and a second call starts at once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: setup setup-dev browser run test lint format bench clean
+
+setup: $(VENV)/.ready
+
+setup-dev: $(VENV)/.ready-dev
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: requirements.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements.txt
+	@touch $@
+
+$(VENV)/.ready-dev: requirements-dev.txt $(VENV)/.ready
+	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-dev.txt
+	@touch $@
+
+run: setup
+	$(BIN)/python app.py $(ARGS)
+
+lint: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: setup-dev
+	$(BIN)/python -m benchmarks.generator
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

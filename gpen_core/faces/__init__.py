@@ -1,0 +1,1 @@
+"""Where the faces are, how they come to the template and back."""

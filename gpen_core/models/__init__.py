@@ -1,0 +1,1 @@
+"""Which networks exist, where their weights are, and what they compute."""

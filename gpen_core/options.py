@@ -1,0 +1,133 @@
+"""Every option a person can set: the only place that knows defaults, bounds, choices and help texts.
+
+The command's flags and the page's controls are made from these fields; a test holds them to it. Pure Python, so that
+`--help` answers without loading numpy or torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpen_core.errors import OptionError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Allowed:
+    """What a field accepts. Bounds include both ends."""
+
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    step: float | None = None
+    choices: tuple[Any, ...] | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        if self.choices is not None and value not in self.choices:
+            allowed = ", ".join(str(choice) for choice in self.choices)
+            raise OptionError(f"{name} is {value!r}; choose one of: {allowed}.")
+        if self.minimum is not None and self.maximum is not None and value is not None:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not self.minimum <= value <= self.maximum:
+                raise OptionError(
+                    f"{name} is {value!r}; choose a number from {self.minimum:g} to {self.maximum:g}."
+                )
+
+
+def _option(default: Any, help: str, **limits: Any) -> Any:
+    return field(default=default, metadata={"allowed": Allowed(help=help, **limits)})
+
+
+def allowed(options: type, name: str) -> Allowed:
+    """Help, bounds and choices of one field of an options class."""
+    by_name = {entry.name: entry for entry in dataclasses.fields(options)}
+    limits: Allowed = by_name[name].metadata["allowed"]
+    return limits
+
+
+def default(options: type, name: str) -> Any:
+    """Default of one field of an options class."""
+    return next(entry.default for entry in dataclasses.fields(options) if entry.name == name)
+
+
+def _check_all(options: Any) -> None:
+    for entry in dataclasses.fields(options):
+        entry.metadata["allowed"].check(entry.name, getattr(options, entry.name))
+
+
+FACE_WORDS = ("all", "largest", "center")
+MODELS = ("auto", "starter-256", "gpen-bfr-256", "gpen-bfr-512", "gpen-bfr-1024", "gpen-bfr-2048")
+TEMPLATES = ("auto", "ffhq", "gpen")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RestoreOptions:
+    """What to do with one photo. Checked on construction.
+
+    Raises:
+        OptionError: a value is outside what is allowed.
+    """
+
+    strength: float = _option(
+        1.0, "0 gives the photo as it was, 1 the full restoration", minimum=0.0, maximum=1.0, step=0.05
+    )
+    scale: int = _option(1, "size of the result: this many times the photo's width and height", choices=(1, 2, 4))
+    faces: str = _option("all", "which faces: all, largest, center, or numbers from left to right such as 0,2")
+    threshold: float = _option(
+        0.9, "how sure the detector must be; lower finds more faces and more mistakes", minimum=0.1, maximum=0.99, step=0.01
+    )
+    min_face_px: int = _option(
+        16, "leave faces alone whose box is narrower or lower than this in the photo", minimum=1, maximum=10000
+    )
+    max_faces: int = _option(100, "restore at most this many faces, the largest first", minimum=1, maximum=1000)
+    template: str = _option("auto", "alignment template; auto takes the one the model was trained with", choices=TEMPLATES)
+    keep_tone: bool = _option(True, "gray photos stay gray and sepia photos keep their tone", choices=(True, False))
+    tile_px: int | None = _option(
+        None, "large photos are searched for faces in tiles of this size; auto chooses", minimum=256, maximum=4096, step=64
+    )
+    overlap_px: int = _option(256, "how far neighbouring tiles overlap", minimum=0, maximum=1024, step=16)
+
+    def __post_init__(self) -> None:
+        _check_all(self)
+        if self.face_numbers is None and self.faces not in FACE_WORDS:
+            raise OptionError(
+                f"faces is {self.faces!r}; choose {', '.join(FACE_WORDS)}, or numbers separated by commas such as 0,2."
+            )
+        if self.tile_px is not None and self.overlap_px > self.tile_px // 2:
+            raise OptionError(
+                f"overlap_px is {self.overlap_px}; choose at most half of tile_px, which is {self.tile_px}."
+            )
+
+    @property
+    def face_numbers(self) -> tuple[int, ...] | None:
+        """The numbers asked for, or None where `faces` is a word."""
+        if not isinstance(self.faces, str) or not re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*", self.faces):
+            return None
+        return tuple(int(number) for number in self.faces.split(","))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RuntimeOptions:
+    """How the network runs on this machine. Checked on construction.
+
+    Raises:
+        OptionError: a value is outside what is allowed.
+    """
+
+    model: str = _option("auto", "auto takes the best model whose weights are on this machine", choices=MODELS)
+    weights: str | None = _option(None, "a weights file of your own instead of the model's")
+    device: str = _option("auto", "auto, cpu, cuda, cuda:1 or mps; auto takes a CUDA device where there is one")
+    precision: str = _option(
+        "auto", "number format of the network; auto takes fp32", choices=("auto", "fp32", "fp16", "bf16")
+    )
+    compile: bool = _option(
+        False, "compile the network: the first photo takes longer, the next ones less", choices=(True, False)
+    )
+    batch_size: int = _option(4, "faces restored in one call of the network", minimum=1, maximum=64)
+
+    def __post_init__(self) -> None:
+        _check_all(self)
+        if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
+            raise OptionError(f"device is {self.device!r}; choose auto, cpu, cuda, cuda:N or mps.")

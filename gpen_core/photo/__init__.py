@@ -1,0 +1,1 @@
+"""Pixels: reading and writing, colour, tiles, the canvas. No faces and no networks."""

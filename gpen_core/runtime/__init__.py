@@ -1,0 +1,1 @@
+"""How a network runs on this machine."""

@@ -1,0 +1,130 @@
+"""Values that travel between the steps. Frozen; arrays in them are never written to after construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Pixels: TypeAlias = npt.NDArray[np.uint8]
+"""(H, W, 3) RGB, or (S, S, 3) for a crop."""
+FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
+Affine: TypeAlias = npt.NDArray[np.float64]
+"""(2, 3) matrix on pixel coordinates (x, y); the centre of the first pixel is (0, 0)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Photo:
+    """An upright picture in sRGB and what else its file held."""
+
+    pixels: Pixels
+    """(H, W, 3) RGB."""
+    alpha: npt.NDArray[np.uint8] | None = None
+    """(H, W) opacity, 255 opaque; None where the picture has none."""
+    exif: bytes | None = None
+    """EXIF block without orientation and thumbnail."""
+    dpi: tuple[float, float] | None = None
+    format: str | None = None
+    """Pillow's name of the file format, None for arrays."""
+    notes: tuple[str, ...] = ()
+    """What reading changed, in words for people."""
+
+    @property
+    def height(self) -> int:
+        return int(self.pixels.shape[0])
+
+    @property
+    def width(self) -> int:
+        return int(self.pixels.shape[1])
+
+
+class Box(NamedTuple):
+    """Corners in photo pixels; (x0, y0) is inside, (x1, y1) just outside."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+    @property
+    def width(self) -> float:
+        return self.x1 - self.x0
+
+    @property
+    def height(self) -> float:
+        return self.y1 - self.y0
+
+    @property
+    def area(self) -> float:
+        return max(0.0, self.width) * max(0.0, self.height)
+
+    @property
+    def center(self) -> tuple[float, float]:
+        return (self.x0 + self.x1) / 2, (self.y0 + self.y1) / 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DetectedFace:
+    """A face in photo pixels."""
+
+    box: Box
+    landmarks: npt.NDArray[np.float64]
+    """(5, 2) x, y of left eye, right eye, nose, left and right mouth corner, as seen in the picture."""
+    score: float
+    """How sure the detector is, 0 to 1."""
+
+    @property
+    def eye_distance_px(self) -> float:
+        return float(np.hypot(*(self.landmarks[1] - self.landmarks[0])))
+
+    @property
+    def eye_center(self) -> npt.NDArray[np.float64]:
+        center: npt.NDArray[np.float64] = (self.landmarks[0] + self.landmarks[1]) / 2
+        return center
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class AlignedCrop:
+    """A face brought to the template."""
+
+    pixels: Pixels
+    """(S, S, 3) RGB."""
+    affine: Affine
+    """Photo to crop, a similarity."""
+
+
+Decision: TypeAlias = Literal["restored", "skipped", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RestoredFace:
+    """What became of one detected face."""
+
+    index: int
+    """Number of the face, counted from the left, from 0."""
+    face: DetectedFace
+    decision: Decision
+    reason: str = ""
+    """Why it was skipped or failed, in words for people."""
+    crop: AlignedCrop | None = None
+    restored: Pixels | None = None
+    """(S, S, 3) RGB, the network's answer at full strength; None unless the decision is `restored`."""
+
+
+Stage: TypeAlias = Literal["prepare", "read", "detect", "restore", "blend"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a restoration is: `done` of `total` steps of `stage`."""
+
+    stage: Stage
+    done: int
+    total: int
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+"""Called from the restoring thread. Raising in it stops the restoration."""
