@@ -1,0 +1,67 @@
+"""Keep the tone of photos that have only one: gray stays gray, sepia stays sepia."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpen_core.types import FloatArray, Pixels
+
+LUMA_WEIGHTS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+"""ITU-R BT.601, the luma that JPEG and Pillow's `L` use."""
+MAX_SAMPLES = 200_000
+MAX_DEVIATION_LEVELS = 2.5
+"""Root mean square distance from one tone, in levels, up to which a photo counts as toned: JPEG noise stays below."""
+FIT_DEGREE = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tone:
+    """The one colour a monochrome photo has at each brightness: channel = polynomial of luma."""
+
+    coefficients: npt.NDArray[np.float64]
+    """(FIT_DEGREE + 1, 3), highest power first, luma in [0, 1] to levels."""
+
+    def apply(self, luma: FloatArray) -> FloatArray:
+        """(H, W) luma in levels -> (H, W, 3) RGB in levels."""
+        channels = [np.polyval(self.coefficients[:, c], luma / 255.0) for c in range(3)]
+        return np.stack(channels, axis=-1).astype(np.float32)
+
+    def recolor(self, crop: Pixels, restored: Pixels) -> Pixels:
+        """`restored` with its own brightness and the tone of the photo.
+
+        The step in tone is added to `crop`, so that a crop the network left unchanged stays unchanged to the level.
+        """
+        step = self.apply(luma(restored)) - self.apply(luma(crop))
+        return np.clip(np.rint(crop + step), 0, 255).astype(np.uint8)
+
+
+GRAY = Tone(np.array([[0.0] * 3, [255.0] * 3, [0.0] * 3]))
+
+
+def luma(pixels: Pixels) -> FloatArray:
+    """(..., 3) RGB -> (...) luma in levels."""
+    return pixels.astype(np.float32) @ LUMA_WEIGHTS
+
+
+def detect_tone(pixels: Pixels) -> Tone | None:
+    """The tone of a monochrome photo: `GRAY`, or the fitted tone of a sepia or faded one; None for colour photos."""
+    step = max(1, int(np.sqrt(pixels.shape[0] * pixels.shape[1] / MAX_SAMPLES)))
+    samples = pixels[::step, ::step].reshape(-1, 3)
+    if bool((samples == samples[:, :1]).all()) and _is_gray_everywhere(pixels):
+        return GRAY
+    brightness = luma(samples).astype(np.float64) / 255.0
+    if brightness.max() - brightness.min() < 0.05:
+        # A flat picture fits any tone and proves none.
+        return None
+    coefficients = np.polyfit(brightness, samples.astype(np.float64), FIT_DEGREE)
+    fitted = np.stack([np.polyval(coefficients[:, c], brightness) for c in range(3)], axis=-1)
+    deviation = float(np.sqrt(np.mean((fitted - samples) ** 2)))
+    return Tone(coefficients) if deviation <= MAX_DEVIATION_LEVELS else None
+
+
+def _is_gray_everywhere(pixels: Pixels) -> bool:
+    red, green, blue = pixels[..., 0], pixels[..., 1], pixels[..., 2]
+    return bool(np.array_equal(red, green) and np.array_equal(green, blue))
