@@ -1,0 +1,115 @@
+"""Put restored faces into the canvas.
+
+What is added is not the restored crop but its difference from the canvas seen through the same alignment. So a crop
+the network leaves unchanged changes nothing, whatever the resampling between; a face larger than the crop keeps the
+fine detail that the crop could not hold; and strength is one factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from gpen_core.faces.align import (
+    corner_bounds,
+    extract_crop,
+    invert_affine,
+    rescale_source,
+    shrink,
+    similarity_scale,
+)
+from gpen_core.faces.mask import FaceMask
+from gpen_core.types import Affine, Pixels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Patch:
+    """One face's change to a rectangle of the canvas."""
+
+    x0: int
+    y0: int
+    weights: npt.NDArray[np.float32]
+    """(h, w) in [0, 1]."""
+    change: npt.NDArray[np.float32]
+    """(h, w, 3) levels to add at full strength, already multiplied by the weights."""
+
+    @property
+    def x1(self) -> int:
+        return self.x0 + self.weights.shape[1]
+
+    @property
+    def y1(self) -> int:
+        return self.y0 + self.weights.shape[0]
+
+
+def make_patch(canvas: Pixels, restored: Pixels, affine: Affine, mask: FaceMask) -> Patch | None:
+    """The change that a restored crop makes; None where it lies wholly outside the canvas.
+
+    Args:
+        canvas: (H, W, 3).
+        restored: (S, S, 3).
+        affine: canvas to crop.
+        mask: weights of the crop.
+    """
+    height, width = canvas.shape[:2]
+    size = restored.shape[0]
+    x0, y0, x1, y1 = corner_bounds(invert_affine(affine), size)
+    x0, y0, x1, y1 = max(x0, 0), max(y0, 0), min(x1, width), min(y1, height)
+    if x0 >= x1 or y0 >= y1:
+        return None
+    weights = mask.weights(affine, x0, y0, x1, y1)
+    difference = restored.astype(np.float32) - extract_crop(canvas, affine, size).astype(np.float32)
+    change = _warp_back(difference, affine, x0, y0, x1, y1)
+    return Patch(x0, y0, weights, change * weights[:, :, None])
+
+
+def _warp_back(
+    difference: npt.NDArray[np.float32], affine: Affine, x0: int, y0: int, x1: int, y1: int
+) -> npt.NDArray[np.float32]:
+    """(S, S, 3) in the crop -> (y1 - y0, x1 - x0, 3) in the canvas, area-averaged where the canvas is coarser."""
+    scale = similarity_scale(affine)
+    # As the map is used here it runs from canvas to crop, so the crop is the target and its inverse has it as source.
+    inverse = invert_affine(affine)
+    if scale > 1.0:
+        small, factors = shrink(difference, 1.0 / scale)
+        difference = small.astype(np.float32)
+        inverse = rescale_source(inverse, factors)
+    inverse = np.column_stack((inverse[:, :2], inverse[:, 2] - np.array([x0, y0])))
+    warped = cv2.warpAffine(
+        difference, inverse, (x1 - x0, y1 - y0), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
+    )
+    return np.asarray(warped, dtype=np.float32)
+
+
+def blend_patches(canvas: Pixels, patches: Sequence[Patch], strength: float) -> Pixels:
+    """The canvas with all patches in it.
+
+    Where faces overlap their changes are averaged by weight, so the order of the patches does not matter. Pixels that
+    no patch weighs are copied bit by bit, and strength 0 copies all of them.
+    """
+    blended = canvas.copy()
+    if strength == 0.0:
+        return blended
+    for patch in patches:
+        total_weights = np.zeros_like(patch.weights)
+        total_change = np.zeros_like(patch.change)
+        # Every overlap is summed in the same order for each face in it, so that both write the same pixels.
+        for other in patches:
+            x0, y0 = max(patch.x0, other.x0), max(patch.y0, other.y0)
+            x1, y1 = min(patch.x1, other.x1), min(patch.y1, other.y1)
+            if x0 >= x1 or y0 >= y1:
+                continue
+            mine = np.s_[y0 - patch.y0 : y1 - patch.y0, x0 - patch.x0 : x1 - patch.x0]
+            theirs = np.s_[y0 - other.y0 : y1 - other.y0, x0 - other.x0 : x1 - other.x0]
+            total_weights[mine] += other.weights[theirs]
+            total_change[mine] += other.change[theirs]
+        change = total_change * np.float32(strength) / np.maximum(total_weights, 1.0)[:, :, None]
+        region = np.s_[patch.y0 : patch.y1, patch.x0 : patch.x1]
+        pixels = np.clip(np.rint(canvas[region] + change), 0, 255).astype(np.uint8)
+        is_weighed = patch.weights > 0
+        blended[region][is_weighed] = pixels[is_weighed]
+    return blended

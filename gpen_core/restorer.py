@@ -1,0 +1,229 @@
+"""One photo through all the steps. The file to read first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpen_core.faces.align import align_face, rescale_source, similarity_scale
+from gpen_core.faces.detect import EmbeddedDetector, FaceDetector, FoundFaces, find_faces
+from gpen_core.faces.mask import EllipseMask
+from gpen_core.faces.paste import Patch, make_patch
+from gpen_core.faces.select import skip_reasons
+from gpen_core.models.checkpoint import load_generator
+from gpen_core.models.weights import WeightsFile, resolve_model
+from gpen_core.options import RestoreOptions, RuntimeOptions
+from gpen_core.photo.background import make_canvas, resize_alpha
+from gpen_core.photo.color import detect_tone
+from gpen_core.photo.io import PhotoSource, read_photo
+from gpen_core.result import Composition, RestoreResult
+from gpen_core.runtime.device import resolve_placement
+from gpen_core.runtime.engine import CropRestorer, Engine, RestoredCrops
+from gpen_core.types import AlignedCrop, OnProgress, Pixels, Progress, RestoredFace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LARGE_FACE_FACTOR = 1.25
+"""A face this much larger in the photo than in the crop is named: the network sees it reduced."""
+
+
+def _ignore_progress(progress: Progress) -> None:
+    """Progress that nobody asked for."""
+
+
+class Restorer:
+    """Restores photos. Holds the networks; safe to share between threads."""
+
+    def __init__(
+        self,
+        model: str | None = None,
+        runtime: RuntimeOptions | None = None,
+        *,
+        detector: FaceDetector | None = None,
+        crop_restorer: CropRestorer | None = None,
+    ) -> None:
+        """Load the weights and place them on the device.
+
+        Args:
+            model: name of a model, in the place of `runtime.model`.
+            runtime: model, weights file, device, precision, compilation, batch size.
+            detector: finds faces; None takes the embedded one.
+            crop_restorer: restores crops in the place of a model; then `model` and `runtime` are not used.
+
+        Raises:
+            OptionError: no such model.
+            WeightsError: its weights are missing, damaged or of another network.
+            DeviceError: no such device.
+        """
+        runtime = runtime or RuntimeOptions()
+        if model is not None:
+            runtime = replace(runtime, model=model)
+        self.detector = detector or EmbeddedDetector()
+        self._notes: tuple[str, ...] = ()
+        self.crop_restorer = crop_restorer or self._load_engine(runtime)
+
+    def _load_engine(self, runtime: RuntimeOptions) -> Engine:
+        file = resolve_model(runtime.model, Path(runtime.weights) if runtime.weights else None)
+        placement = resolve_placement(runtime)
+        generator = load_generator(file.path, expected_size=file.spec.size or None)
+        self._notes = (*_weights_notes(file), *placement.notes)
+        return Engine(
+            generator,
+            size=generator.size,
+            template=file.spec.template,
+            model_name=file.spec.name,
+            placement=placement,
+            compile=runtime.compile,
+            batch_size=runtime.batch_size,
+        )
+
+    @property
+    def model_name(self) -> str:
+        return self.crop_restorer.model_name
+
+    def restore(
+        self, source: PhotoSource, options: RestoreOptions | None = None, on_progress: OnProgress | None = None
+    ) -> RestoreResult:
+        """Find the faces in a photo, restore them and put them back.
+
+        Args:
+            source: what `gpen_core.photo.io.read_photo` reads.
+            options: strength, scale, which faces, and more.
+            on_progress: hears how far it is; raising in it stops the restoration.
+
+        Returns:
+            The result. That no face was found is a note in it, not an error.
+
+        Raises:
+            PhotoError: the photo cannot be read, or the result would be too large.
+            OptionError: a face number that does not exist.
+            DeviceError: the device's memory is too small.
+        """
+        options = options or RestoreOptions()
+        report = on_progress or _ignore_progress
+        clock = _StageClock(report)
+        with clock.stage("read"):
+            photo = read_photo(source)
+            canvas = make_canvas(photo.pixels, options.scale)
+        with clock.stage("detect"):
+            found = find_faces(self.detector, photo.pixels, options)
+            reasons = skip_reasons(found.faces, options, photo.width, photo.height)
+        with clock.stage("restore"):
+            faces, ran = self._restore_faces(photo.pixels, found, reasons, options, report)
+        with clock.stage("blend"):
+            composition = self._compose(canvas, faces, options)
+            shown = tuple(composition.patches)
+            pixels = composition.blend(options.strength, shown)
+        return RestoreResult(
+            original=photo,
+            photo=replace(photo, pixels=pixels, alpha=resize_alpha(photo.alpha, options.scale)),
+            faces=faces,
+            shown=shown,
+            strength=options.strength,
+            scale=options.scale,
+            model=self.crop_restorer.model_name,
+            detector=self.detector.name,
+            device=self.crop_restorer.device_name,
+            precision=ran.precision,
+            compiled=ran.compiled,
+            tile_px=found.tile_px,
+            num_tiles=found.num_tiles,
+            notes=_unique((*photo.notes, *self._notes, *found.notes, *ran.notes, *self._face_notes(faces))),
+            timings=clock.timings,
+            composition=composition,
+        )
+
+    def _restore_faces(
+        self, pixels: Pixels, found: FoundFaces, reasons: Sequence[str], options: RestoreOptions, report: OnProgress
+    ) -> tuple[tuple[RestoredFace, ...], RestoredCrops]:
+        crops = {
+            index: align_face(pixels, face.landmarks, self._template(options), self.crop_restorer.size)
+            for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True))
+            if not reason
+        }
+        ran = self.crop_restorer.restore_crops(
+            [crop.pixels for crop in crops.values()],
+            lambda done: report(Progress("restore", done, len(crops))),
+        )
+        restored = dict(zip(crops, ran.crops, strict=True))
+        tone = detect_tone(pixels) if options.keep_tone and crops else None
+        faces: list[RestoredFace] = []
+        for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True)):
+            crop = crops.get(index)
+            answer = restored.get(index)
+            if crop is None:
+                faces.append(RestoredFace(index=index, face=face, decision="skipped", reason=reason))
+            elif answer is None:
+                reason = "the network gave numbers that are not finite"
+                faces.append(RestoredFace(index=index, face=face, decision="failed", reason=reason, crop=crop))
+            else:
+                if tone is not None:
+                    answer = tone.recolor(crop.pixels, answer)
+                faces.append(RestoredFace(index=index, face=face, decision="restored", crop=crop, restored=answer))
+        return tuple(faces), ran
+
+    def _compose(self, canvas: Pixels, faces: Sequence[RestoredFace], options: RestoreOptions) -> Composition:
+        mask = EllipseMask(self._template(options), self.crop_restorer.size)
+        patches: dict[int, Patch] = {}
+        for face in faces:
+            if face.crop is None or face.restored is None:
+                continue
+            affine = rescale_source(face.crop.affine, float(options.scale))
+            patch = make_patch(canvas, face.restored, affine, mask)
+            if patch is not None:
+                patches[face.index] = patch
+        return Composition(canvas=canvas, patches=patches)
+
+    def _template(self, options: RestoreOptions) -> str:
+        return self.crop_restorer.template if options.template == "auto" else options.template
+
+    def _face_notes(self, faces: Sequence[RestoredFace]) -> list[str]:
+        if not faces:
+            return ["No face was found, so the photo is unchanged; try a clearer or larger face, or a lower threshold."]
+        notes = [f"Face {face.index} was {face.decision}: {face.reason}." for face in faces if face.reason]
+        if len(notes) > 5:
+            notes = [*notes[:5], f"{len(notes) - 5} more faces were skipped or failed; the report names them all."]
+        size = self.crop_restorer.size
+        large = [face.index for face in faces if face.decision == "restored" and _is_large(face.crop)]
+        if large:
+            which = ", ".join(map(str, large))
+            notes.append(
+                f"Larger in the photo than {self.model_name} sees a face ({size} px): {which}; "
+                "their finest detail was kept as it was."
+            )
+        return notes
+
+
+def _is_large(crop: AlignedCrop | None) -> bool:
+    return crop is not None and similarity_scale(crop.affine) * LARGE_FACE_FACTOR < 1.0
+
+
+def _weights_notes(file: WeightsFile) -> list[str]:
+    if file.is_verified:
+        return []
+    return [f"The weights {file.path.name} are unverified: their hash is not publicly known."]
+
+
+def _unique(notes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(notes))
+
+
+class _StageClock:
+    """Times the stages of one restoration and reports their beginning and end."""
+
+    def __init__(self, report: OnProgress) -> None:
+        self.timings: dict[str, float] = {}
+        self._report = report
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        self._report(Progress(name, 0, 1))  # type: ignore[arg-type]
+        start = time.perf_counter()
+        yield
+        self.timings[name] = time.perf_counter() - start
+        self._report(Progress(name, 1, 1))  # type: ignore[arg-type]

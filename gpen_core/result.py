@@ -1,0 +1,144 @@
+"""What a restoration gives back: the picture, what became of each face, and what really ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpen_core.errors import OptionError
+from gpen_core.faces.paste import Patch, blend_patches
+from gpen_core.options import RestoreOptions, allowed
+from gpen_core.photo.io import JPEG_QUALITY, write_photo
+from gpen_core.types import Photo, Pixels, RestoredFace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Composition:
+    """All that blending needs, so that strength and choice of faces change without a network."""
+
+    canvas: Pixels
+    """The photo at the size of the result, without any restored face."""
+    patches: Mapping[int, Patch]
+    """Change of each restored face, by its index."""
+
+    def blend(self, strength: float, shown: Iterable[int]) -> Pixels:
+        return blend_patches(self.canvas, [self.patches[index] for index in sorted(shown)], strength)
+
+    def is_outside_untouched(self, pixels: Pixels) -> bool:
+        """Whether `pixels` equals the canvas bit by bit wherever no face was blended in."""
+        is_outside = np.ones(self.canvas.shape[:2], dtype=np.bool_)
+        for patch in self.patches.values():
+            is_outside[patch.y0 : patch.y1, patch.x0 : patch.x1] &= patch.weights == 0
+        return bool(np.array_equal(pixels[is_outside], self.canvas[is_outside]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RestoreResult:
+    """A restored photo and the truth about it."""
+
+    original: Photo
+    photo: Photo
+    """The result, exactly `scale` times the original's size."""
+    faces: tuple[RestoredFace, ...]
+    """Every face found, from left to right."""
+    shown: tuple[int, ...]
+    """Indices of the restored faces that are in `photo`."""
+    strength: float
+    scale: int
+    model: str
+    detector: str
+    device: str
+    precision: str
+    compiled: bool
+    tile_px: int
+    """Size of the tiles that faces were searched in; 0 where the photo was searched whole."""
+    num_tiles: int
+    notes: tuple[str, ...]
+    """What fell back, was skipped or failed, in sentences for people."""
+    timings: Mapping[str, float]
+    """Seconds by stage."""
+    composition: Composition
+
+    @property
+    def restored_faces(self) -> tuple[RestoredFace, ...]:
+        """The faces that the network restored, shown or not."""
+        return tuple(face for face in self.faces if face.decision == "restored")
+
+    @property
+    def num_shown(self) -> int:
+        return len(self.shown)
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.timings.values())
+
+    def recompose(self, *, strength: float | None = None, faces: Iterable[int] | None = None) -> RestoreResult:
+        """The same restoration at another strength or with other faces shown. Runs no network.
+
+        Args:
+            strength: 0 to 1; None keeps it.
+            faces: indices of restored faces to show; None keeps them.
+
+        Raises:
+            OptionError: strength out of range, or a face that was not restored.
+        """
+        strength = self.strength if strength is None else strength
+        allowed(RestoreOptions, "strength").check("strength", strength)
+        shown = self.shown if faces is None else tuple(sorted(set(faces)))
+        unknown = [index for index in shown if index not in self.composition.patches]
+        if unknown:
+            restored = ", ".join(map(str, self.composition.patches)) or "none"
+            raise OptionError(f"Face {unknown[0]} was not restored; choose among: {restored}.")
+        pixels = self.composition.blend(strength, shown)
+        return replace(self, photo=replace(self.photo, pixels=pixels), shown=shown, strength=strength)
+
+    def save(self, path: str | Path, *, quality: int = JPEG_QUALITY) -> tuple[str, ...]:
+        """Write the photo; see `gpen_core.photo.io.write_photo`."""
+        return write_photo(self.photo, path, quality=quality)
+
+    def summary(self) -> str:
+        """One line for people: what was restored, with what."""
+        num_found = len(self.faces)
+        if num_found == 0:
+            what = "no face found, photo unchanged" if self.scale == 1 else "no face found, photo only resampled"
+        else:
+            what = f"{self.num_shown} of {num_found} face{'s' if num_found != 1 else ''} restored"
+        size = f"{self.photo.width} x {self.photo.height} px"
+        ran = f"{self.model}, {self.device}, {self.precision}{', compiled' if self.compiled else ''}"
+        return f"{what} · {size} · {ran} · strength {self.strength:g} · {self.seconds:.1f} s"
+
+    def to_report(self) -> dict[str, Any]:
+        """Everything above but the pixels, ready for JSON."""
+        return {
+            "faces_found": len(self.faces),
+            "faces_restored": self.num_shown,
+            "faces": [self._face_report(face) for face in self.faces],
+            "model": self.model,
+            "detector": self.detector,
+            "device": self.device,
+            "precision": self.precision,
+            "compiled": self.compiled,
+            "strength": self.strength,
+            "scale": self.scale,
+            "input_size": [self.original.width, self.original.height],
+            "size": [self.photo.width, self.photo.height],
+            "tile": {"tile_px": self.tile_px, "num_tiles": self.num_tiles} if self.num_tiles else None,
+            "outside_faces_unchanged": self.composition.is_outside_untouched(self.photo.pixels),
+            "notes": list(self.notes),
+            "seconds": round(self.seconds, 3),
+            "timings": {stage: round(seconds, 3) for stage, seconds in self.timings.items()},
+        }
+
+    def _face_report(self, face: RestoredFace) -> dict[str, Any]:
+        is_switched_off = face.decision == "restored" and face.index not in self.shown
+        return {
+            "index": face.index,
+            "box": [round(value, 1) for value in face.face.box],
+            "score": round(face.face.score, 4),
+            "decision": "skipped" if is_switched_off else face.decision,
+            "reason": "switched off" if is_switched_off else face.reason,
+        }
