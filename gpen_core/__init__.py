@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         PhotoError,
         WeightsError,
     )
-    from gpen_core.options import RestoreOptions, RuntimeOptions
+    from gpen_core.options import OutputOptions, RestoreOptions, RuntimeOptions
     from gpen_core.photo.io import read_photo, write_photo
     from gpen_core.restorer import Restorer
     from gpen_core.result import RestoreResult
@@ -39,6 +39,7 @@ _HOMES = {
     "OptionError": "errors",
     "PhotoError": "errors",
     "WeightsError": "errors",
+    "OutputOptions": "options",
     "RestoreOptions": "options",
     "RuntimeOptions": "options",
     "read_photo": "photo.io",
@@ -58,6 +59,7 @@ __all__ = [
     "DeviceError",
     "GpenError",
     "OptionError",
+    "OutputOptions",
     "Photo",
     "PhotoError",
     "PhotoOutcome",

@@ -31,9 +31,7 @@ class Allowed:
         if self.minimum is not None and self.maximum is not None and value is not None:
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if not is_number or not self.minimum <= value <= self.maximum:
-                raise OptionError(
-                    f"{name} is {value!r}; choose a number from {self.minimum:g} to {self.maximum:g}."
-                )
+                raise OptionError(f"{name} is {value!r}; choose a number from {self.minimum:g} to {self.maximum:g}.")
 
 
 def _option(default: Any, help: str, **limits: Any) -> Any:
@@ -76,16 +74,26 @@ class RestoreOptions:
     scale: int = _option(1, "size of the result: this many times the photo's width and height", choices=(1, 2, 4))
     faces: str = _option("all", "which faces: all, largest, center, or numbers from left to right such as 0,2")
     threshold: float = _option(
-        0.9, "how sure the detector must be; lower finds more faces and more mistakes", minimum=0.1, maximum=0.99, step=0.01
+        0.9,
+        "how sure the detector must be; lower finds more faces and more mistakes",
+        minimum=0.1,
+        maximum=0.99,
+        step=0.01,
     )
     min_face_px: int = _option(
         16, "leave faces alone whose box is narrower or lower than this in the photo", minimum=1, maximum=10000
     )
     max_faces: int = _option(100, "restore at most this many faces, the largest first", minimum=1, maximum=1000)
-    template: str = _option("auto", "alignment template; auto takes the one the model was trained with", choices=TEMPLATES)
+    template: str = _option(
+        "auto", "alignment template; auto takes the one the model was trained with", choices=TEMPLATES
+    )
     keep_tone: bool = _option(True, "gray photos stay gray and sepia photos keep their tone", choices=(True, False))
     tile_px: int | None = _option(
-        None, "large photos are searched for faces in tiles of this size; auto chooses", minimum=256, maximum=4096, step=64
+        None,
+        "large photos are searched for faces in tiles of this size; auto chooses",
+        minimum=256,
+        maximum=4096,
+        step=64,
     )
     overlap_px: int = _option(256, "how far neighbouring tiles overlap", minimum=0, maximum=1024, step=16)
 
@@ -131,3 +139,17 @@ class RuntimeOptions:
         _check_all(self)
         if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
             raise OptionError(f"device is {self.device!r}; choose auto, cpu, cuda, cuda:N or mps.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputOptions:
+    """How a result is written. Checked on construction.
+
+    Raises:
+        OptionError: a value is outside what is allowed.
+    """
+
+    quality: int = _option(95, "quality of JPEG and WebP results", minimum=1, maximum=100, step=1)
+
+    def __post_init__(self) -> None:
+        _check_all(self)

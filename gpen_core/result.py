@@ -11,8 +11,8 @@ import numpy as np
 
 from gpen_core.errors import OptionError
 from gpen_core.faces.paste import Patch, blend_patches
-from gpen_core.options import RestoreOptions, allowed
-from gpen_core.photo.io import JPEG_QUALITY, write_photo
+from gpen_core.options import OutputOptions, RestoreOptions, allowed
+from gpen_core.photo.io import write_photo
 from gpen_core.types import Photo, Pixels, RestoredFace
 
 
@@ -96,9 +96,9 @@ class RestoreResult:
         pixels = self.composition.blend(strength, shown)
         return replace(self, photo=replace(self.photo, pixels=pixels), shown=shown, strength=strength)
 
-    def save(self, path: str | Path, *, quality: int = JPEG_QUALITY) -> tuple[str, ...]:
+    def save(self, path: str | Path, output: OutputOptions | None = None) -> tuple[str, ...]:
         """Write the photo; see `gpen_core.photo.io.write_photo`."""
-        return write_photo(self.photo, path, quality=quality)
+        return write_photo(self.photo, path, output)
 
     def summary(self) -> str:
         """One line for people: what was restored, with what."""

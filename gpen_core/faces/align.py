@@ -6,12 +6,15 @@ All coordinates are (x, y) with the centre of the first pixel at (0, 0).
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from gpen_core.types import Affine, AlignedCrop, FloatArray, Pixels
+from gpen_core.types import Affine, AlignedCrop, DetectedFace, FloatArray, Pixels
+
+Number = TypeVar("Number", np.uint8, np.float32)
 
 TEMPLATE_SIZE_PX = 512
 TEMPLATES: dict[str, npt.NDArray[np.float64]] = {
@@ -33,8 +36,9 @@ TEMPLATES: dict[str, npt.NDArray[np.float64]] = {
 """Left eye, right eye, nose, left and right mouth corner in a crop of `TEMPLATE_SIZE_PX`."""
 
 MAX_MISFIT = 0.3
-"""In eye distances. Frontal portraits and group photos stay under 0.15; a full profile, crossed or upside-down points
-exceed it."""
+"""In eye distances. Frontal portraits and group photos stay under 0.16; a full profile or crossed points exceed it."""
+MIN_SPREAD = 0.19
+"""RMS distance of the points from their middle, in sides of the box: 0.22 to 0.27 in upright portraits."""
 ROI_MARGIN_PX = 4
 """Pixels kept around a crop's region, so that interpolation at its rim sees real neighbours."""
 
@@ -125,18 +129,16 @@ def extract_crop(pixels: Pixels, affine: Affine, size: int) -> Pixels:
     if scale < 1.0:
         region, factors = shrink(region, scale)
         affine = rescale_source(affine, factors)
-    crop = cv2.warpAffine(
-        region, affine, (size, size), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
-    )
+    crop = cv2.warpAffine(region, affine, (size, size), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(crop, dtype=np.uint8)
 
 
-def shrink(image: npt.NDArray[np.generic], scale: float) -> tuple[npt.NDArray[np.generic], tuple[float, float]]:
+def shrink(image: npt.NDArray[Number], scale: float) -> tuple[npt.NDArray[Number], tuple[float, float]]:
     """`image` area-averaged by about `scale` (below 1), and the exact factors (x, y) after rounding to whole pixels."""
     height, width = image.shape[:2]
     small_width, small_height = max(1, round(width * scale)), max(1, round(height * scale))
     small = cv2.resize(image, (small_width, small_height), interpolation=cv2.INTER_AREA)
-    return np.asarray(small), (small_width / width, small_height / height)
+    return np.asarray(small, dtype=image.dtype), (small_width / width, small_height / height)
 
 
 def _clip_span(start: int, stop: int, length: int) -> tuple[int, int]:
@@ -171,6 +173,13 @@ def landmark_misfit(landmarks: FloatArray) -> float:
     return float(np.sqrt(np.mean(distances**2))) / eye_distance
 
 
-def looks_frontal(landmarks: FloatArray) -> bool:
-    """Whether a similarity can bring the landmarks to the template without a bad warp."""
-    return landmark_misfit(landmarks) <= MAX_MISFIT
+def looks_frontal(face: DetectedFace) -> bool:
+    """Whether a similarity can bring the face to the template without a bad warp.
+
+    Asks two things: do the five points lie as in a face seen from the front, and do they fill its box as they should.
+    Detectors put the points of a face that lies on its side or head together in the middle of a well-placed box.
+    """
+    if landmark_misfit(face.landmarks) > MAX_MISFIT:
+        return False
+    distances = np.linalg.norm(face.landmarks - face.landmarks.mean(axis=0), axis=1)
+    return float(np.sqrt(np.mean(distances**2))) >= MIN_SPREAD * math.sqrt(face.box.area)

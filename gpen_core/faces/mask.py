@@ -60,7 +60,10 @@ class EllipseMask:
 
 
 def eased_ramp(t: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """0 below 0, 1 above 1, straight between but for a parabola over `EASE` at each end; steepest slope 1 / (1 - EASE)."""
+    """0 below 0, 1 above 1, straight between but for a parabola over `EASE` at each end.
+
+    The steepest slope is 1 / (1 - EASE).
+    """
     t = np.clip(t, 0.0, 1.0)
     low = np.minimum(t, EASE)
     high = np.minimum(1.0 - t, EASE)

@@ -39,11 +39,11 @@ class Patch:
 
     @property
     def x1(self) -> int:
-        return self.x0 + self.weights.shape[1]
+        return self.x0 + len(self.weights[0])
 
     @property
     def y1(self) -> int:
-        return self.y0 + self.weights.shape[0]
+        return self.y0 + len(self.weights)
 
 
 def make_patch(canvas: Pixels, restored: Pixels, affine: Affine, mask: FaceMask) -> Patch | None:
@@ -91,7 +91,7 @@ def blend_patches(canvas: Pixels, patches: Sequence[Patch], strength: float) -> 
     Where faces overlap their changes are averaged by weight, so the order of the patches does not matter. Pixels that
     no patch weighs are copied bit by bit, and strength 0 copies all of them.
     """
-    blended = canvas.copy()
+    blended: Pixels = canvas.copy()
     if strength == 0.0:
         return blended
     for patch in patches:
@@ -107,9 +107,11 @@ def blend_patches(canvas: Pixels, patches: Sequence[Patch], strength: float) -> 
             theirs = np.s_[y0 - other.y0 : y1 - other.y0, x0 - other.x0 : x1 - other.x0]
             total_weights[mine] += other.weights[theirs]
             total_change[mine] += other.change[theirs]
-        change = total_change * np.float32(strength) / np.maximum(total_weights, 1.0)[:, :, None]
         region = np.s_[patch.y0 : patch.y1, patch.x0 : patch.x1]
-        pixels = np.clip(np.rint(canvas[region] + change), 0, 255).astype(np.uint8)
+        before = canvas[region].astype(np.float32)
+        # Clipped at full strength first, so that half the strength is half of what full strength shows.
+        full = np.clip(before + total_change / np.maximum(total_weights, 1.0)[:, :, None], 0, 255)
+        pixels = np.rint(before + (full - before) * np.float32(strength)).astype(np.uint8)
         is_weighed = patch.weights > 0
         blended[region][is_weighed] = pixels[is_weighed]
     return blended

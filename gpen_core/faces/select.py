@@ -40,7 +40,7 @@ def _unfit_reason(face: DetectedFace, options: RestoreOptions) -> str:
     shorter_px = min(face.box.width, face.box.height)
     if shorter_px < options.min_face_px:
         return f"too small ({shorter_px:.0f} px; the limit is {options.min_face_px} px)"
-    if not looks_frontal(face.landmarks):
+    if not looks_frontal(face):
         return "its eyes, nose and mouth do not lie as in a face seen from the front"
     return ""
 
@@ -53,7 +53,8 @@ def _chosen(
         beyond = [number for number in numbers if number >= len(faces)]
         if beyond and faces:
             raise OptionError(
-                f"There is no face {beyond[0]}: {len(faces)} were found, numbered from the left from 0 to {len(faces) - 1}."
+                f"There is no face {beyond[0]}: {len(faces)} were found, numbered from left to right "
+                f"from 0 to {len(faces) - 1}."
             )
         return set(numbers) & set(fit)
     if options.faces == "all" or not fit:

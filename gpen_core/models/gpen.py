@@ -141,9 +141,7 @@ class Generator(nn.Module):
 
     @classmethod
     def from_config(cls, config: GeneratorConfig) -> Generator:
-        return cls(
-            config.size, config.style_dim, config.num_mlp_layers, config.channel_multiplier, config.narrow
-        )
+        return cls(config.size, config.style_dim, config.num_mlp_layers, config.channel_multiplier, config.narrow)
 
     @property
     def size(self) -> int:
@@ -156,7 +154,7 @@ class Generator(nn.Module):
         return [cast(nn.Module, getattr(self, f"ecd{i}")) for i in range(len(self.config.sides))]
 
     def encode(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """(N, 3, size, size) in [-1, 1] -> style code z (N, style_dim) and the features of each level, coarse to fine."""
+        """(N, 3, size, size) in [-1, 1] -> style code z (N, style_dim) and each level's features, coarse to fine."""
         features: list[Tensor] = []
         for stage in self.encoder_stages:
             x = stage(x)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
 from gpen_core.errors import PhotoError
+from gpen_core.options import OutputOptions
 from gpen_core.types import Photo, Pixels
 from gpen_core.version import __version__
 
@@ -22,7 +23,6 @@ MAX_MEGAPIXELS = 100
 """Largest picture read; checked from the header, before anything is decoded."""
 MAX_OUTPUT_MEGAPIXELS = 400
 """Largest result; about 1.2 GB of pixels."""
-JPEG_QUALITY = 95
 
 FORMAT_BY_SUFFIX = {
     ".png": "PNG",
@@ -171,9 +171,9 @@ def _to_srgb(image: Image.Image, profile: bytes | None, notes: list[str]) -> Pix
 
 def _scale_to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     if array.dtype == np.uint8:
-        return array.astype(np.uint8)
+        return array
     if array.dtype == np.bool_:
-        return array.astype(np.uint8) * np.uint8(255)
+        return np.where(array, 255, 0).astype(np.uint8)
     if array.dtype == np.uint16:
         return np.rint(array / 257.0).astype(np.uint8)
     if np.issubdtype(array.dtype, np.floating):
@@ -199,7 +199,7 @@ def _photo_from_array(array: npt.NDArray[Any]) -> Photo:
     )
 
 
-def suffix_for(photo: Photo, name: str | Path) -> str:
+def suffix_for(name: str | Path) -> str:
     """Ending of the result's name: that of `name` where it can be written, else `.png`."""
     suffix = Path(name).suffix
     return suffix if suffix.lower() in FORMAT_BY_SUFFIX else ".png"
@@ -212,13 +212,13 @@ def check_writable_format(path: Path) -> None:
         raise PhotoError(f"{path} ends in {path.suffix or 'nothing'!r}; choose a name that ends in one of: {allowed}.")
 
 
-def write_photo(photo: Photo, path: str | Path, *, quality: int = JPEG_QUALITY) -> tuple[str, ...]:
+def write_photo(photo: Photo, path: str | Path, output: OutputOptions | None = None) -> tuple[str, ...]:
     """Write `photo` to `path` in the format its ending names: first under a temporary name, then renamed.
 
     Args:
         photo: what to write; EXIF and DPI are written back, and the file is marked as made by this program.
         path: ends in one of `FORMAT_BY_SUFFIX`. An existing file is replaced.
-        quality: of JPEG and WebP, 1 to 100. JPEG keeps full colour resolution (4:4:4). WebP is lossless at 100.
+        output: quality of JPEG (with full colour resolution, 4:4:4) and WebP (lossless at 100).
 
     Returns:
         Notes on what the format could not hold.
@@ -227,6 +227,7 @@ def write_photo(photo: Photo, path: str | Path, *, quality: int = JPEG_QUALITY) 
         PhotoError: unknown ending, or the file cannot be written.
     """
     path = Path(path)
+    quality = (output or OutputOptions()).quality
     check_writable_format(path)
     format_ = FORMAT_BY_SUFFIX[path.suffix.lower()]
     image, notes = _image_to_write(photo, format_)
@@ -241,7 +242,8 @@ def write_photo(photo: Photo, path: str | Path, *, quality: int = JPEG_QUALITY) 
         # Level 2 takes a quarter of the time of Pillow's default for files a tenth larger.
         options |= {"compress_level": 2}
     elif format_ == "TIFF":
-        options |= {"compression": "tiff_deflate"}
+        # libtiff's encoder refuses the nested EXIF blocks that Pillow's own uncompressed writer keeps.
+        options |= {"compression": "tiff_deflate" if photo.exif is None else "raw"}
     try:
         _save_atomically(image, path, format_, options)
     except OSError as error:

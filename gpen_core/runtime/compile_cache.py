@@ -50,9 +50,7 @@ class CompileCache:
     def _forward_for(self, batch_size: int) -> Forward:
         if batch_size not in self._compiled:
             mode = "reduce-overhead" if self._device.type == "cuda" else "default"
-            self._compiled[batch_size] = torch.compile(
-                self._module.forward, fullgraph=True, dynamic=False, mode=mode
-            )
+            self._compiled[batch_size] = torch.compile(self._module.forward, fullgraph=True, dynamic=False, mode=mode)
             self.num_compilations += 1
         return self._compiled[batch_size]
 

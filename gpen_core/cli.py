@@ -1,0 +1,239 @@
+"""The command: flags to options, options to the restorer, outcomes to lines. The only module that prints and exits."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from gpen_core.errors import GpenError, OptionError
+from gpen_core.options import FACE_WORDS, OutputOptions, RestoreOptions, RuntimeOptions, allowed
+from gpen_core.version import __version__
+
+if TYPE_CHECKING:
+    from gpen_core.batch import PhotoOutcome
+    from gpen_core.restorer import Restorer
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+OPTION_GROUPS: dict[type, str] = {
+    RestoreOptions: "what is done",
+    OutputOptions: "how it is written",
+    RuntimeOptions: "how it runs",
+}
+EPILOG = """\
+Exit status: 0 when every photo was written (also where no face was found, which a note says), 1 when any failed, 2 for
+wrong flags. Existing files are replaced only if this program wrote them."""
+
+
+def flag_name(field: str) -> str:
+    """Name of an option's flag: `min_face_px` -> `--min-face`."""
+    return "--" + field.removesuffix("_px").replace("_", "-")
+
+
+def build_parser(default_input: Path | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpen",
+        description="Restore the faces in a photo, or in every photo of a folder.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    shown_input = f" (default: the example {default_input.name})" if default_input else ""
+    parser.add_argument(
+        "-i",
+        "--input",
+        type=Path,
+        default=default_input,
+        required=default_input is None,
+        metavar="FILE|FOLDER",
+        help=f"photo, or folder of photos{shown_input}",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE|FOLDER",
+        help="where the result goes (default: output_<name> in the current folder)",
+    )
+    for options, title in OPTION_GROUPS.items():
+        group = parser.add_argument_group(title)
+        for field in dataclasses.fields(options):
+            _add_flag(group, options, field)
+    parser.add_argument(
+        "--save-crops", action="store_true", help="also write each face before and after, into <output>_faces"
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE.json", help="write what was done to each face as JSON")
+    parser.add_argument("--version", action="version", version=f"gpen_core {__version__}")
+    return parser
+
+
+def _add_flag(group: argparse._ArgumentGroup, options: type, field: dataclasses.Field[Any]) -> None:
+    limits = allowed(options, field.name)
+    default = "auto" if field.name == "tile_px" else field.default
+    shown = "" if default is None else f" (default: {_shown(default)})"
+    name, help_text = flag_name(field.name), f"{limits.help}{shown}"
+    if isinstance(field.default, bool):
+        group.add_argument(
+            name, dest=field.name, action=argparse.BooleanOptionalAction, default=field.default, help=help_text
+        )
+        return
+    metavar = None
+    if limits.choices is None:
+        metavar = {"faces": "|".join((*FACE_WORDS, "0,2,...")), "weights": "FILE", "device": "DEVICE"}.get(field.name)
+        if limits.minimum is not None and limits.maximum is not None:
+            metavar = f"{limits.minimum:g}-{limits.maximum:g}"
+    group.add_argument(
+        name,
+        dest=field.name,
+        type=_converter(field),
+        default=field.default,
+        choices=limits.choices,
+        metavar=metavar,
+        help=help_text,
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _converter(field: dataclasses.Field[Any]) -> Callable[[str], Any]:
+    if field.name == "tile_px":
+        return _int_or_auto
+    return str if field.default is None else type(field.default)
+
+
+def _int_or_auto(text: str) -> int | None:
+    return None if text == "auto" else int(text)
+
+
+def main(argv: Sequence[str] | None = None, *, default_input: Path | None = None) -> NoReturn:
+    """Run the command and exit with its status."""
+    parser = build_parser(default_input)
+    args = parser.parse_args(argv)
+    try:
+        runtime = RuntimeOptions(**_values(args, RuntimeOptions))
+        options = RestoreOptions(**_values(args, RestoreOptions))
+        written = OutputOptions(**_values(args, OutputOptions))
+    except OptionError as error:
+        parser.error(str(error))
+    try:
+        sys.exit(_run(args, runtime, options, written))
+    except GpenError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+
+
+def _values(args: argparse.Namespace, options: type) -> dict[str, Any]:
+    return {field.name: getattr(args, field.name) for field in dataclasses.fields(options)}
+
+
+def _run(args: argparse.Namespace, runtime: RuntimeOptions, options: RestoreOptions, written: OutputOptions) -> int:
+    # Here and not above: loading torch takes seconds, and --help must not.
+    from gpen_core.errors import PhotoError
+    from gpen_core.restorer import Restorer
+
+    if args.report is not None and not args.report.absolute().parent.is_dir():
+        raise PhotoError(f"There is no folder {args.report.absolute().parent} to write the report into; make it first.")
+    if not args.input.exists():
+        raise PhotoError(f"There is no file or folder {args.input}; check the path.")
+    if args.input.is_dir():
+        return _run_folder(args, lambda: Restorer(runtime=runtime), options, written)
+    return _run_file(args, lambda: Restorer(runtime=runtime), options, written)
+
+
+def _run_file(
+    args: argparse.Namespace, load: Callable[[], Restorer], options: RestoreOptions, written: OutputOptions
+) -> int:
+    from gpen_core.batch import check_output, crops_folder_for, output_name, restore_file
+
+    output = args.output or Path(output_name(args.input))
+    if output.is_dir():
+        output = output / output_name(args.input)
+    # Before the networks are loaded: a wrong name should not cost seconds.
+    check_output(output, [args.input])
+    outcome = restore_file(
+        load(),
+        args.input,
+        output,
+        options,
+        written=written,
+        crops_folder=crops_folder_for(output) if args.save_crops else None,
+    )
+    _print_outcome(outcome)
+    _write_report(args.report, _report(outcome))
+    return EXIT_OK
+
+
+def _run_folder(
+    args: argparse.Namespace, load: Callable[[], Restorer], options: RestoreOptions, written: OutputOptions
+) -> int:
+    from tqdm import tqdm
+
+    from gpen_core.batch import OUTPUT_PREFIX, list_photos, restore_folder
+
+    listing = list_photos(args.input)
+    output = args.output or Path(OUTPUT_PREFIX + args.input.resolve().name)
+    outcomes = restore_folder(load(), listing.photos, output, options, written=written, is_saving_crops=args.save_crops)
+    counts = {"restored": 0, "no faces": 0, "failed": 0}
+    reports: list[dict[str, Any]] = []
+    failures: list[str] = []
+    with tqdm(total=len(listing.photos), unit="photo", disable=None, file=sys.stderr) as bar:
+        for outcome in outcomes:
+            counts[outcome.status] += 1
+            reports.append(_report(outcome))
+            if outcome.status == "failed":
+                failures.append(f"{outcome.source.name}: {outcome.error}")
+            with bar.external_write_mode(file=sys.stdout):
+                _print_outcome(outcome)
+            bar.update()
+    _write_report(args.report, reports)
+    summary = ", ".join(f"{count} {status}" for status, count in counts.items())
+    ignored = f"; {listing.num_ignored} other files ignored" if listing.num_ignored else ""
+    print(f"{len(listing.photos)} photos: {summary}{ignored}. Results are in {output}.")
+    for failure in failures:
+        print(f"failed: {failure}", file=sys.stderr)
+    return EXIT_FAILED if failures else EXIT_OK
+
+
+def _print_outcome(outcome: PhotoOutcome) -> None:
+    if outcome.result is None:
+        print(f"{outcome.source.name}: failed")
+        return
+    print(f"{outcome.source.name} -> {outcome.output}: {outcome.result.summary()}")
+    for note in outcome.notes:
+        print(f"  note: {note}")
+
+
+def _report(outcome: PhotoOutcome) -> dict[str, Any]:
+    head: dict[str, Any] = {
+        "input": str(outcome.source),
+        "output": str(outcome.output) if outcome.output else None,
+        "status": outcome.status,
+    }
+    if outcome.result is None:
+        return {**head, "error": outcome.error, "faces": [], "notes": []}
+    return {**head, **outcome.result.to_report(), "notes": list(outcome.notes)}
+
+
+def _write_report(path: Path | None, report: Any) -> None:
+    if path is None:
+        return
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        from gpen_core.errors import PhotoError
+
+        temporary.unlink(missing_ok=True)
+        raise PhotoError(f"The report {path} could not be written: {error.strerror}.") from error

@@ -1,0 +1,34 @@
+"""A light copy of a photo to look at; the full one stays for the download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from gpen_core.photo.io import write_photo
+from gpen_core.types import Photo
+
+PREVIEW_LONG_SIDE_PX = 2048
+
+
+def write_preview(photo: Photo, path: str | Path, *, long_side_px: int = PREVIEW_LONG_SIDE_PX) -> None:
+    """Write `photo` to `path`, reduced so that no side is longer than `long_side_px`, and without its EXIF.
+
+    Two photos of one size give two previews of one size. What is written, and what may be raised, is as in
+    `gpen_core.photo.io.write_photo`: in a JPEG, transparent parts lie on white.
+    """
+    write_photo(
+        Photo(
+            pixels=_reduce(photo.pixels, long_side_px),
+            alpha=None if photo.alpha is None else _reduce(photo.alpha, long_side_px),
+        ),
+        path,
+    )
+
+
+def _reduce(pixels: np.typing.NDArray[np.uint8], long_side_px: int) -> np.typing.NDArray[np.uint8]:
+    image = Image.fromarray(pixels)
+    image.thumbnail((long_side_px, long_side_px), Image.Resampling.LANCZOS)
+    return np.asarray(image)

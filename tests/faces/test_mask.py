@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpen_core.faces.align import TEMPLATES, template_points
+from gpen_core.faces.mask import EASE, EllipseMask, eased_ramp
+
+
+def whole(template: str, size: int, zoom: float = 1.0) -> np.ndarray:
+    """Weights over a canvas that holds exactly the crop, `zoom` canvas px a crop px."""
+    affine = np.array([[1 / zoom, 0, 0.5 / zoom - 0.5], [0, 1 / zoom, 0.5 / zoom - 0.5]])
+    side = round(size * zoom)
+    return EllipseMask(template, size).weights(affine, 0, 0, side, side)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("size", [256, 512, 1024])
+def test_the_face_counts_fully_and_the_rim_not_at_all(template, size):
+    weights = whole(template, size)
+    for x, y in template_points(template, size):
+        assert weights[round(y), round(x)] == 1
+    margin = size // 40
+    rim = np.ones_like(weights, bool)
+    rim[margin:-margin, margin:-margin] = False
+    assert weights[rim].max() == 0
+
+
+@pytest.mark.parametrize("zoom", [0.1, 0.25, 0.5, 1.0, 4.0])
+def test_no_step_is_steeper_than_the_smallest_feather(zoom):
+    weights = whole("ffhq", 256, zoom)
+    for axis in (0, 1):
+        assert np.abs(np.diff(weights, axis=axis)).max() <= 1 / 15 + 1e-4
+
+
+def test_the_feather_grows_with_the_face():
+    def feather_px(zoom):
+        row = whole("ffhq", 256, zoom)[round(128 * zoom)]
+        return int(((row > 0.02) & (row < 0.98)).sum())
+
+    assert feather_px(8.0) == pytest.approx(2 * feather_px(4.0), rel=0.1)
+
+
+def test_the_ramp_rises_from_zero_to_one_without_kinks():
+    t = np.linspace(-0.5, 1.5, 4001).astype(np.float32)
+    ramp = eased_ramp(t)
+    slope = np.diff(ramp) / np.diff(t)
+    assert ramp[0] == 0
+    assert ramp[-1] == 1
+    assert slope.min() >= -1e-3
+    assert slope.max() == pytest.approx(1 / (1 - EASE), rel=1e-2)
+    assert np.abs(np.diff(slope)).max() < 0.02

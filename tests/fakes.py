@@ -1,0 +1,77 @@
+"""Stand-ins for the networks: a detector that says what it is told, and restorers with a known answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gpen_core.runtime.engine import RestoredCrops
+from gpen_core.types import Box, DetectedFace, Pixels
+
+ASTRONAUT_LANDMARKS = np.array([(202, 101), (247, 103), (226, 127), (206, 141), (244, 142)], dtype=float)
+"""Of `examples/originals/astronaut.jpg`, by hand."""
+
+
+def face_at(landmarks: np.ndarray, score: float = 0.99) -> DetectedFace:
+    """A face with these (5, 2) landmarks and a box around them."""
+    low, high = landmarks.min(axis=0), landmarks.max(axis=0)
+    margin = 0.6 * (high - low)
+    return DetectedFace(
+        box=Box(*map(float, low - margin), *map(float, high + margin)), landmarks=landmarks.astype(float), score=score
+    )
+
+
+def frontal_face(center_x: float, center_y: float, eye_distance: float, score: float = 0.99) -> DetectedFace:
+    """A face seen from the front whose eyes' middle lies at the centre."""
+    shape = np.array([(-0.5, 0.0), (0.5, 0.0), (0.0, 0.58), (-0.43, 1.04), (0.43, 1.04)])
+    return face_at(shape * eye_distance + (center_x, center_y), score)
+
+
+class FakeDetector:
+    """Says its faces, whatever it is shown."""
+
+    name = "fake detector"
+    is_single_scale = False
+
+    def __init__(self, *faces: DetectedFace) -> None:
+        self.faces = list(faces)
+        self.num_calls = 0
+
+    def detect(self, pixels: Pixels, threshold: float) -> list[DetectedFace]:
+        self.num_calls += 1
+        return [face for face in self.faces if not face.score < threshold]
+
+
+class FakeCropRestorer:
+    """Answers each crop with `paint(crop)`; None stands for numbers that are not finite."""
+
+    model_name = "fake-256"
+    device_name = "cpu"
+
+    def __init__(self, paint: Callable[[Pixels], Pixels | None], size: int = 256, template: str = "ffhq") -> None:
+        self.paint = paint
+        self.size = size
+        self.template = template
+        self.num_calls = 0
+
+    def restore_crops(self, crops: Sequence[Pixels], on_done: Callable[[int], None]) -> RestoredCrops:
+        self.num_calls += 1
+        painted = []
+        for number, crop in enumerate(crops, start=1):
+            painted.append(self.paint(crop))
+            on_done(number)
+        return RestoredCrops(crops=tuple(painted), precision="fp32", compiled=False)
+
+
+def identity(crop: Pixels) -> Pixels:
+    return crop.copy()
+
+
+def constant(*level: int) -> Callable[[Pixels], Pixels]:
+    return lambda crop: np.broadcast_to(np.array(level, dtype=np.uint8), crop.shape).copy()
+
+
+def checkerboard(crop: Pixels) -> Pixels:
+    rows, columns = np.indices(crop.shape[:2]) // 4
+    return np.repeat(((rows + columns) % 2 * 255).astype(np.uint8)[:, :, None], 3, axis=2)
