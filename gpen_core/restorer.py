@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpen_core.faces.align import align_face, rescale_source, similarity_scale
-from gpen_core.faces.detect import EmbeddedDetector, FaceDetector, FoundFaces, find_faces
+from gpen_core.faces.detect import EmbeddedDetector, FaceDetector
 from gpen_core.faces.mask import EllipseMask
 from gpen_core.faces.paste import Patch, make_patch
+from gpen_core.faces.search import FoundFaces, find_faces
 from gpen_core.faces.select import skip_reasons
 from gpen_core.models.checkpoint import load_generator
 from gpen_core.models.weights import WeightsFile, resolve_model

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -88,7 +90,7 @@ def test_strength_runs_evenly_from_nothing_to_all(astronaut):
     ]
     np.testing.assert_array_equal(frames[0], astronaut)
     direction = np.sign(frames[-1] - frames[0])
-    for before, after in zip(frames, frames[1:], strict=False):
+    for before, after in pairwise(frames):
         assert ((after - before) * direction >= 0).all()
     assert np.abs(2 * frames[2] - frames[0] - frames[4]).max() <= 2
 

@@ -30,7 +30,7 @@ def test_recoloured_crops_have_the_photos_tone(astronaut, make):
     photo = make(astronaut)
     tone = detect_tone(photo)
     crop = photo[40:200, 140:300]
-    tinted = np.clip(crop.astype(int) + (40, 10, 0), 0, 255).astype(np.uint8)
+    tinted = np.clip(crop.astype(int) + np.array([40, 10, 0]), 0, 255).astype(np.uint8)
     recolored = tone.recolor(crop, tinted)
     np.testing.assert_allclose(recolored, tone.apply(luma(recolored)), atol=4)
     assert luma(recolored).mean() > luma(crop).mean() + 8
