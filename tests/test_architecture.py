@@ -148,7 +148,7 @@ def watch(event, args):
         opened.append(args[0])
 sys.addaudithook(watch)
 before = dict(os.environ)
-{imports}
+IMPORTS
 import torch
 assert not torch.cuda.is_initialized(), "CUDA was touched at import"
 assert not opened, opened
@@ -165,7 +165,7 @@ def test_importing_does_nothing():
         for path in MODULES
         if path.name != "__main__.py"
     ]
-    done = run_python(IMPORT_QUIETLY.format(imports="\n".join(f"import {name}" for name in names)))
+    done = run_python(IMPORT_QUIETLY.replace("IMPORTS", "\n".join(f"import {name}" for name in names)))
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert done.stderr == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -71,44 +72,12 @@ def test_flags_have_the_defaults_of_the_options(tmp_path):
 
 
 def test_every_flag_reaches_its_option():
-    args = cli.build_parser(None).parse_args(
-        [
-            "-i",
-            "x",
-            "--model",
-            "starter-256",
-            "--strength",
-            "0.5",
-            "--scale",
-            "2",
-            "--faces",
-            "0,2",
-            "--device",
-            "cpu",
-            "--precision",
-            "bf16",
-            "--tile",
-            "512",
-            "--overlap",
-            "64",
-            "--compile",
-            "--no-keep-tone",
-            "--threshold",
-            "0.7",
-            "--min-face",
-            "30",
-            "--max-faces",
-            "3",
-            "--template",
-            "gpen",
-            "--batch-size",
-            "2",
-            "--quality",
-            "80",
-            "--weights",
-            "w.pth",
-        ]
+    line = (
+        "-i x --model starter-256 --strength 0.5 --scale 2 --faces 0,2 --device cpu --precision bf16 --tile 512 "
+        "--overlap 64 --compile --no-keep-tone --threshold 0.7 --min-face 30 --max-faces 3 --template gpen "
+        "--batch-size 2 --quality 80 --weights w.pth"
     )
+    args = cli.build_parser(None).parse_args(shlex.split(line))
     assert (args.strength, args.scale, args.faces, args.tile_px, args.overlap_px) == (0.5, 2, "0,2", 512, 64)
     assert (args.compile, args.keep_tone, args.threshold, args.min_face_px) == (True, False, 0.7, 30)
     assert (args.max_faces, args.template, args.batch_size, args.quality) == (3, "gpen", 2, 80)
