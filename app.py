@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -26,8 +25,8 @@ import gradio as gr
 from gradio.utils import get_upload_folder, is_in_or_equal
 
 from gpen_core.errors import GpenError, OptionError, PhotoError
-from gpen_core.models.registry import AUTO_ORDER, SPECS, STARTER
-from gpen_core.models.weights import is_present, weights_folder
+from gpen_core.models.registry import SPECS, STARTER
+from gpen_core.models.weights import best_present, is_present, weights_folder
 from gpen_core.options import RestoreOptions, RuntimeOptions, allowed, default
 from gpen_core.photo.preview import PREVIEW_LONG_SIDE_PX, write_preview
 from gpen_core.types import Progress
@@ -190,7 +189,7 @@ def show(finished: Finished) -> Iterator[View]:
     status = status_html(f"{finished.photo_name}: {result.summary()}", notes)
     with tempfile.TemporaryDirectory(prefix="gpen-") as folder:
         before, after = Path(folder, "before.jpg"), Path(folder, "after.jpg")
-        write_preview(replace(result.photo, pixels=result.composition.canvas), before)
+        write_preview(result.before, before)
         write_preview(result.photo, after)
         yield View((before, after), status, gr.DownloadButton(value=None, interactive=False), finished)
         full = save_full(finished, folder)
@@ -291,8 +290,7 @@ def model_choice() -> gr.Radio:
     present = [name for name in names if is_present(SPECS[name])]
     missing = [name for name in names if name not in present]
     info = f"Not on this machine: {', '.join(missing)}. See “{ABOUT}” below." if missing else None
-    best = next((name for name in AUTO_ORDER if name in present), STARTER.name)
-    return gr.Radio(present, value=best, label="Model", info=info, elem_id="model")
+    return gr.Radio(present, value=best_present().name, label="Model", info=info, elem_id="model")
 
 
 def strength_slider() -> gr.Slider:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from gpen_core import Restorer, RestoreOptions
+from gpen_core import RestoreOptions, Restorer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCALE = 4
@@ -23,7 +23,9 @@ def panel(name: str, part: tuple[int, int, int, int]) -> Image.Image:
     """Before and after of one example, side by side."""
     result = Restorer("starter-256").restore(EXAMPLES / name, RestoreOptions(scale=SCALE))
     left, top, right, bottom = (value * SCALE for value in part)
-    sides = [pixels[top:bottom, left:right] for pixels in (result.recompose(strength=0).photo.pixels, result.photo.pixels)]
+    sides = [
+        pixels[top:bottom, left:right] for pixels in (result.recompose(strength=0).photo.pixels, result.photo.pixels)
+    ]
     gap = np.full((sides[0].shape[0], 12, 3), 255, np.uint8)
     joined = Image.fromarray(np.concatenate((sides[0], gap, sides[1]), axis=1))
     return joined.resize((round(joined.width * HEIGHT_PX / joined.height), HEIGHT_PX), Image.Resampling.LANCZOS)

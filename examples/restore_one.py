@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from gpen_core import Restorer, RestoreOptions
+from gpen_core import RestoreOptions, Restorer
 
 photo = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "group.jpg"
 result = Restorer().restore(photo, RestoreOptions(scale=2))

@@ -24,7 +24,7 @@ from gpen_core.photo.io import PhotoSource, read_photo
 from gpen_core.result import Composition, RestoreResult
 from gpen_core.runtime.device import resolve_placement
 from gpen_core.runtime.engine import CropRestorer, Engine, RestoredCrops
-from gpen_core.types import AlignedCrop, OnProgress, Pixels, Progress, RestoredFace
+from gpen_core.types import AlignedCrop, OnProgress, Pixels, Progress, RestoredFace, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +114,7 @@ class Restorer:
         with clock.stage("detect"):
             found = find_faces(self.detector, photo.pixels, options)
             reasons = skip_reasons(found.faces, options, photo.width, photo.height)
-        with clock.stage("restore"):
+        with clock.stage("restore", is_counted=True):
             faces, ran = self._restore_faces(photo.pixels, found, reasons, options, report)
         with clock.stage("blend"):
             composition = self._compose(canvas, faces, options)
@@ -222,9 +222,12 @@ class _StageClock:
         self._report = report
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        self._report(Progress(name, 0, 1))  # type: ignore[arg-type]
+    def stage(self, name: Stage, *, is_counted: bool = False) -> Iterator[None]:
+        """Time one stage. A counted one reports its own steps, each face one."""
+        if not is_counted:
+            self._report(Progress(name, 0, 1))
         start = time.perf_counter()
         yield
         self.timings[name] = time.perf_counter() - start
-        self._report(Progress(name, 1, 1))  # type: ignore[arg-type]
+        if not is_counted:
+            self._report(Progress(name, 1, 1))

@@ -64,6 +64,11 @@ class RestoreResult:
     composition: Composition
 
     @property
+    def before(self) -> Photo:
+        """The photo at the result's size without any restored face, to compare with."""
+        return replace(self.photo, pixels=self.composition.canvas)
+
+    @property
     def restored_faces(self) -> tuple[RestoredFace, ...]:
         """The faces that the network restored, shown or not."""
         return tuple(face for face in self.faces if face.decision == "restored")

@@ -25,9 +25,8 @@ from PIL import Image
 import app
 from gpen_core.options import RestoreOptions, allowed, default
 from gpen_core.photo.io import read_photo
-from gpen_core.photo.preview import PREVIEW_LONG_SIDE_PX, write_preview
 from gpen_core.restorer import Restorer
-from gpen_core.types import Photo, Pixels
+from gpen_core.types import Pixels
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -374,16 +373,6 @@ def _post(url: str, photo: Any) -> str:
         event = json.load(answer)["event_id"]
     with opener.open(f"{call}/{event}") as answer:
         return str(answer.read().decode())
-
-
-def test_previews_are_light_and_alike(tmp_path: Path) -> None:
-    size = (PREVIEW_LONG_SIDE_PX * 2, 100)
-    pixels = np.zeros((size[1], size[0], 3), np.uint8)
-    for name, color in (("before.jpg", 10), ("after.jpg", 200)):
-        write_preview(Photo(pixels=pixels + np.uint8(color), alpha=np.zeros_like(pixels[:, :, 0])), tmp_path / name)
-        with Image.open(tmp_path / name) as image:
-            assert image.size == (PREVIEW_LONG_SIDE_PX, 50)
-            assert image.getpixel((0, 0)) == (255, 255, 255)
 
 
 IMPORT_WITHOUT_SOCKETS = """

@@ -61,10 +61,12 @@ def resolve_model(model: str, weights: Path | None = None) -> WeightsFile:
     """
     if weights is not None:
         return _explicit_file(model, weights)
-    if model == "auto":
-        present = [spec for spec in map(get_spec, AUTO_ORDER) if is_present(spec)]
-        return verified_file(present[0] if present else STARTER)
-    return verified_file(get_spec(model))
+    return verified_file(best_present() if model == "auto" else get_spec(model))
+
+
+def best_present() -> ModelSpec:
+    """What `auto` means on this machine: the best official generator whose file is here, else the embedded starter."""
+    return next((spec for spec in map(get_spec, AUTO_ORDER) if is_present(spec)), STARTER)
 
 
 def _explicit_file(model: str, path: Path) -> WeightsFile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from gpen_core.photo.io import write_photo
@@ -28,7 +29,7 @@ def write_preview(photo: Photo, path: str | Path, *, long_side_px: int = PREVIEW
     )
 
 
-def _reduce(pixels: np.typing.NDArray[np.uint8], long_side_px: int) -> np.typing.NDArray[np.uint8]:
+def _reduce(pixels: npt.NDArray[np.uint8], long_side_px: int) -> npt.NDArray[np.uint8]:
     image = Image.fromarray(pixels)
     image.thumbnail((long_side_px, long_side_px), Image.Resampling.LANCZOS)
     return np.asarray(image)
