@@ -144,6 +144,8 @@ def _run(args: argparse.Namespace, runtime: RuntimeOptions, options: RestoreOpti
 
     if args.report is not None and not args.report.absolute().parent.is_dir():
         raise PhotoError(f"There is no folder {args.report.absolute().parent} to write the report into; make it first.")
+    if args.report is not None and args.report.suffix.lower() != ".json":
+        raise PhotoError(f"The report {args.report} must end in .json, so that it never takes a photo's place.")
     if not args.input.exists():
         raise PhotoError(f"There is no file or folder {args.input}; check the path.")
     if args.input.is_dir():

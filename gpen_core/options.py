@@ -57,6 +57,7 @@ def _check_all(options: Any) -> None:
 
 FACE_WORDS = ("all", "largest", "center")
 MODELS = ("auto", "starter-256", "gpen-bfr-256", "gpen-bfr-512", "gpen-bfr-1024", "gpen-bfr-2048")
+DETECTORS = ("auto", "retinaface-mobile", "retinaface-r50")
 TEMPLATES = ("auto", "ffhq", "gpen")
 
 
@@ -126,6 +127,9 @@ class RuntimeOptions:
 
     model: str = _option("auto", "auto takes the best model whose weights are on this machine", choices=MODELS)
     weights: str | None = _option(None, "a weights file of your own instead of the model's")
+    detector: str = _option(
+        "auto", "what finds the faces; auto takes the embedded retinaface-mobile", choices=DETECTORS
+    )
     device: str = _option("auto", "auto, cpu, cuda, cuda:1 or mps; auto takes a CUDA device where there is one")
     precision: str = _option(
         "auto", "number format of the network; auto takes fp32", choices=("auto", "fp32", "fp16", "bf16")

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpen_core.faces.align import align_face, rescale_source, similarity_scale
-from gpen_core.faces.detect import EmbeddedDetector, FaceDetector
+from gpen_core.faces.detect import EmbeddedDetector, FaceDetector, FacexlibDetector
 from gpen_core.faces.mask import EllipseMask
 from gpen_core.faces.paste import Patch, make_patch
 from gpen_core.faces.search import FoundFaces, find_faces
 from gpen_core.faces.select import skip_reasons
 from gpen_core.models.checkpoint import load_generator
-from gpen_core.models.weights import WeightsFile, resolve_model
+from gpen_core.models.registry import get_spec
+from gpen_core.models.weights import WeightsFile, resolve_model, verified_file
 from gpen_core.options import RestoreOptions, RuntimeOptions
 from gpen_core.photo.background import make_canvas, resize_alpha
 from gpen_core.photo.color import detect_tone
@@ -52,8 +53,8 @@ class Restorer:
 
         Args:
             model: name of a model, in the place of `runtime.model`.
-            runtime: model, weights file, device, precision, compilation, batch size.
-            detector: finds faces; None takes the embedded one.
+            runtime: model, weights file, detector, device, precision, compilation, batch size.
+            detector: finds faces, in the place of `runtime.detector`.
             crop_restorer: restores crops in the place of a model; then `model` and `runtime` are not used.
 
         Raises:
@@ -64,7 +65,7 @@ class Restorer:
         runtime = runtime or RuntimeOptions()
         if model is not None:
             runtime = replace(runtime, model=model)
-        self.detector = detector or EmbeddedDetector()
+        self.detector = detector or _load_detector(runtime)
         self._notes: tuple[str, ...] = ()
         self.crop_restorer = crop_restorer or self._load_engine(runtime)
 
@@ -198,6 +199,13 @@ class Restorer:
                 "their finest detail was kept as it was."
             )
         return notes
+
+
+def _load_detector(runtime: RuntimeOptions) -> FaceDetector:
+    if runtime.detector != "retinaface-r50":
+        return EmbeddedDetector()
+    file = verified_file(get_spec(runtime.detector))
+    return FacexlibDetector(file.path, str(resolve_placement(runtime).device))
 
 
 def _is_large(crop: AlignedCrop | None) -> bool:

@@ -144,6 +144,8 @@ def test_a_folder_with_a_bad_file(tmp_path, examples, capsys):
         (["-i", "photo.png", "-o", "x.heic"], "ends in '.heic'"),
         (["-i", "photo.png", "-o", "absent/x.png"], "no folder absent"),
         (["-i", "photo.png", "--report", "absent/r.json"], "no folder"),
+        (["-i", "photo.png", "--report", "other.png"], "must end in .json"),
+        (["-i", "photo.png", "--detector", "retinaface-r50"], "RetinaFace-R50.pth"),
         (["-i", "photo.png", "--weights", "absent.pth"], "no weights file absent.pth"),
         (["-i", "photo.png", "--model", "gpen-bfr-512"], "GPEN-BFR-512.pth"),
         (["-i", "photo.png", "--faces", "4"], "no face 4"),

@@ -42,6 +42,19 @@ def test_an_unchanged_face_gives_the_photo_back(astronaut):
     assert result.num_shown == 1
 
 
+@pytest.mark.parametrize("face_scale", [0.25, 1, 1.5, 4])
+def test_no_seam_and_no_change_on_a_flat_picture(face_scale):
+    flat = np.full((900, 900, 3), 200, np.uint8)
+    face = face_at((ASTRONAUT_LANDMARKS - ASTRONAUT_LANDMARKS.mean(axis=0)) * face_scale + 450)
+    options = RestoreOptions(min_face_px=1)
+    painted = restorer(constant(205, 205, 205), (face,)).restore(flat, options).photo.pixels.astype(int)
+    assert painted.max() == 205
+    for axis in (0, 1):
+        step = np.abs(np.take(painted, range(3, 900), axis) - np.take(painted, range(897), axis))
+        assert step.max() <= 1
+    np.testing.assert_array_equal(restorer(constant(200, 200, 200), (face,)).restore(flat, options).photo.pixels, flat)
+
+
 @pytest.mark.parametrize("scale", [1, 2, 4])
 @pytest.mark.parametrize("size", [(333, 507), (400, 301)])
 def test_the_result_is_exactly_scale_times_the_photo(astronaut, scale, size):

@@ -8,7 +8,7 @@ from gpen_core.errors import OptionError, WeightsError
 from gpen_core.models import weights
 from gpen_core.models.registry import SPECS, STARTER, get_spec
 from gpen_core.models.weights import candidate_path, hash_file, resolve_model
-from gpen_core.options import MODELS
+from gpen_core.options import DETECTORS, MODELS
 
 
 @pytest.fixture
@@ -20,6 +20,11 @@ def folder(monkeypatch, tmp_path):
 def test_every_model_a_person_can_choose_is_a_generator_of_the_registry():
     generators = {name for name, spec in SPECS.items() if spec.role == "generator"}
     assert set(MODELS) - {"auto"} == generators
+
+
+def test_every_detector_a_person_can_choose_is_one_of_the_registry():
+    detectors = {name for name, spec in SPECS.items() if spec.role == "detector"}
+    assert set(DETECTORS) - {"auto"} == detectors
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():
