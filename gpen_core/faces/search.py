@@ -106,13 +106,14 @@ def find_faces(detector: FaceDetector, pixels: Pixels, options: RestoreOptions) 
     if detector.is_single_scale:
         tiles = _tiled_views(pixels, TILED_LONG_SIDE_PX, search.tile_px, search.overlap_px)
         found = search.run([_resized_view(pixels, BASE_LONG_SIDE_PX), _small_view(pixels), *tiles])
-        if not any(looks_frontal(face) for face, _ in found):
+        faces = _confirm(detector, pixels, found)
+        if not any(map(looks_frontal, faces)):
             # What was found until now stays only where harder looks show no face that stands upright in them.
             harder, degrees = _search_harder(search, pixels)
-            found = harder or found
-            if degrees:
-                notes.append(f"The faces were found after turning the photo by {degrees} degrees.")
-        faces = [face for face in (_look_again(detector, pixels, face, scale) for face, scale in found) if face]
+            confirmed = _confirm(detector, pixels, harder)
+            if confirmed:
+                found, faces = harder, confirmed
+                notes += [f"The faces were found after turning the photo by {degrees} degrees."] if degrees else []
         if len(faces) < len(found):
             notes.append(f"{len(found) - len(faces)} detections were dropped: a closer look did not confirm them.")
     else:
@@ -307,6 +308,11 @@ def _is_same_person(a: DetectedFace, b: DetectedFace) -> bool:
         return True
     shift = float(np.linalg.norm(a.eye_center - b.eye_center))
     return shift < DUPLICATE_EYE_SHIFT * max(a.eye_distance_px, b.eye_distance_px)
+
+
+def _confirm(detector: FaceDetector, pixels: Pixels, found: _Found) -> list[DetectedFace]:
+    looks = (_look_again(detector, pixels, face, scale) for face, scale in found)
+    return [face for face in looks if face is not None]
 
 
 def _look_again(detector: FaceDetector, pixels: Pixels, face: DetectedFace, found_scale: float) -> DetectedFace | None:
