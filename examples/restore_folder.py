@@ -1,4 +1,4 @@
-"""Restore every photo of a folder: python examples/restore_folder.py FOLDER OUTPUT."""
+"""Restore every photo of a folder: .venv/bin/python examples/restore_folder.py FOLDER OUTPUT."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Restore one photo and look at the faces: python examples/restore_one.py [photo]."""
+"""Restore one photo and look at the faces: .venv/bin/python examples/restore_one.py [photo]."""
 
 import sys
 from pathlib import Path
