@@ -27,7 +27,7 @@ from gradio.utils import get_upload_folder, is_in_or_equal
 from gpen_core.errors import GpenError, OptionError, PhotoError
 from gpen_core.models.registry import SPECS, STARTER
 from gpen_core.models.weights import best_present, is_present, weights_folder
-from gpen_core.options import RestoreOptions, RuntimeOptions, allowed, default
+from gpen_core.options import RestoreOptions, RuntimeOptions, Strength, allowed, default
 from gpen_core.photo.preview import PREVIEW_LONG_SIDE_PX, write_preview
 from gpen_core.types import Progress
 
@@ -114,37 +114,40 @@ class Handlers:
         photo: Upload,
         model: str,
         strength: float,
+        is_automatic: bool,
         scale: int,
         progress: gr.Progress = gr.Progress(),  # noqa: B008 - how Gradio finds that we report progress
     ) -> Iterator[View]:
         yield empty_view(RUNNING)
         try:
-            finished = self._run(photo, model, strength, scale, progress)
+            finished = self._run(photo, model, chosen_strength(strength, is_automatic), scale, progress)
         except gr.Error as error:
             yield empty_view(f"Not restored: {error.__cause__}")
             raise
         yield from show(finished)
 
-    def recompose(self, strength: float, finished: Finished | None) -> Iterator[Any]:
-        if finished is None or finished.result.strength == strength:
+    def recompose(self, strength: float, is_automatic: bool, finished: Finished | None) -> Iterator[Any]:
+        wanted = chosen_strength(strength, is_automatic)
+        if finished is None or finished.result.strength == wanted:
             yield gr.skip()
             return
-        yield from show(finished._replace(result=finished.result.recompose(strength=strength)))
+        yield from show(finished._replace(result=finished.result.recompose(strength=wanted)))
 
     def restore_for_program(
         self,
         photo: Upload,
         model: str,
         strength: float,
+        automatic_strength: bool,
         scale: int,
         progress: gr.Progress = gr.Progress(),  # noqa: B008
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Restore the faces in a photo: the full-quality PNG, and a report of what was done to each face."""
-        finished = self._run(photo, model, strength, scale, progress)
+        finished = self._run(photo, model, chosen_strength(strength, automatic_strength), scale, progress)
         with tempfile.TemporaryDirectory(prefix="gpen-") as folder:
             yield save_full(finished, folder), finished.result.to_report()
 
-    def _run(self, photo: Upload, model: str, strength: float, scale: int, progress: gr.Progress) -> Finished:
+    def _run(self, photo: Upload, model: str, strength: Strength, scale: int, progress: gr.Progress) -> Finished:
         report = progress_for(progress)
         try:
             options = RestoreOptions(strength=strength, scale=scale)
@@ -154,6 +157,10 @@ class Handlers:
         except GpenError as error:
             # Gradio shows the message as HTML.
             raise gr.Error(escape(str(error), quote=False), print_exception=False) from error
+
+
+def chosen_strength(strength: float, is_automatic: bool) -> Strength:
+    return "auto" if is_automatic else strength
 
 
 def read_upload(photo: Upload) -> tuple[Path, bytes]:
@@ -226,7 +233,7 @@ def build_page(get_restorer: GetRestorer) -> gr.Blocks:
         gr.Markdown(f"# {TITLE}\n{WARNING}")
         with gr.Row():
             with gr.Column(scale=4):
-                inputs = [photo_input(), model_choice(), strength_slider(), scale_choice()]
+                inputs = [photo_input(), model_choice(), strength_slider(), automatic_choice(), scale_choice()]
                 run = gr.Button("Restore", variant="primary", elem_id="run")
             with gr.Column(scale=6):
                 set_live = "element.setAttribute('aria-live', 'polite')"
@@ -248,20 +255,25 @@ def build_page(get_restorer: GetRestorer) -> gr.Blocks:
 
 def connect(handlers: Handlers, inputs: list[Any], run: gr.Button, shown: list[Any]) -> None:
     """Tie the controls to the handlers, and add the endpoint for programs."""
-    photo, _, strength, _ = inputs
+    photo, _, strength, automatic, _ = inputs
     result, status, _ = shown
     outputs = [*shown, gr.State(time_to_live=STATE_LIFE_S)]
     # Without preprocessing: Gradio's own opens the photo before us, and fails without a word on what it cannot read.
     # The core checks every value itself.
     runs: dict[str, Any] = {"preprocess": False, "concurrency_id": "restore", "concurrency_limit": 1}
     private: dict[str, Any] = {"api_visibility": "private", "show_progress_on": [result]}
-    recompose: dict[str, Any] = {"fn": handlers.recompose, "inputs": [strength, outputs[-1]], "outputs": outputs}
+    recompose: dict[str, Any] = {
+        "fn": handlers.recompose,
+        "inputs": [strength, automatic, outputs[-1]],
+        "outputs": outputs,
+    }
     running = run.click(handlers.restore_for_visitor, inputs, outputs, validator=has_photo, **runs, **private)
     running.failure(explain_crash, status, status, show_progress="hidden", **private)
     # The strength may have been moved meanwhile.
     running.success(**recompose, show_progress="hidden", **private)
     # `change` and not `release`, which the arrow keys do not cause.
-    strength.change(**recompose, trigger_mode="always_last", show_progress="minimal", **private)
+    for control in (strength, automatic):
+        control.change(**recompose, trigger_mode="always_last", show_progress="minimal", **private)
     photo.change(lambda: empty_view(START), None, outputs, show_progress="hidden", **private)
     gr.Button(visible=False).click(
         handlers.restore_for_program,
@@ -297,6 +309,15 @@ def strength_slider() -> gr.Slider:
     limits = allowed(RestoreOptions, "strength")
     assert limits.minimum is not None and limits.maximum is not None
     return gr.Slider(limits.minimum, limits.maximum, step=limits.step, **common("strength"))
+
+
+def automatic_choice() -> gr.Checkbox:
+    return gr.Checkbox(
+        default(RestoreOptions, "strength") == "auto",
+        label="Automatic strength",
+        info="Chooses for each face from its noise and sharpness, in the place of the slider.",
+        elem_id="automatic",
+    )
 
 
 def scale_choice() -> gr.Radio:

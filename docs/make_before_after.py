@@ -1,6 +1,6 @@
 """Make docs/before-after.jpg from the examples: .venv/bin/python docs/make_before_after.py
 
-Left the example at four times its size without restoration, right the same with the faces restored by the starter model.
+Left the example at four times its size without restoration, right the same, the faces restored by the starter model.
 """
 
 from __future__ import annotations

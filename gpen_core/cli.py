@@ -85,7 +85,7 @@ def _add_flag(group: argparse._ArgumentGroup, options: type, field: dataclasses.
     if limits.choices is None:
         metavar = {"faces": "|".join((*FACE_WORDS, "0,2,...")), "weights": "FILE", "device": "DEVICE"}.get(field.name)
         if limits.minimum is not None and limits.maximum is not None:
-            metavar = f"{limits.minimum:g}-{limits.maximum:g}"
+            metavar = "|".join((f"{limits.minimum:g}-{limits.maximum:g}", *limits.words))
     group.add_argument(
         name,
         dest=field.name,
@@ -106,7 +106,13 @@ def _shown(value: Any) -> str:
 def _converter(field: dataclasses.Field[Any]) -> Callable[[str], Any]:
     if field.name == "tile_px":
         return _int_or_auto
+    if field.name == "strength":
+        return _float_or_auto
     return str if field.default is None else type(field.default)
+
+
+def _float_or_auto(text: str) -> float | str:
+    return text if text == "auto" else float(text)
 
 
 def _int_or_auto(text: str) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from gpen_core.errors import OptionError
 
@@ -23,15 +23,22 @@ class Allowed:
     maximum: float | None = None
     step: float | None = None
     choices: tuple[Any, ...] | None = None
+    words: tuple[str, ...] = ()
+    """Accepted beside the numbers."""
 
     def check(self, name: str, value: Any) -> None:
+        if value in self.words:
+            return
         if self.choices is not None and value not in self.choices:
             allowed = ", ".join(str(choice) for choice in self.choices)
             raise OptionError(f"{name} is {value!r}; choose one of: {allowed}.")
         if self.minimum is not None and self.maximum is not None and value is not None:
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if not is_number or not self.minimum <= value <= self.maximum:
-                raise OptionError(f"{name} is {value!r}; choose a number from {self.minimum:g} to {self.maximum:g}.")
+                words = "".join(f", or {word}" for word in self.words)
+                raise OptionError(
+                    f"{name} is {value!r}; choose a number from {self.minimum:g} to {self.maximum:g}{words}."
+                )
 
 
 def _option(default: Any, help: str, **limits: Any) -> Any:
@@ -55,6 +62,7 @@ def _check_all(options: Any) -> None:
         entry.metadata["allowed"].check(entry.name, getattr(options, entry.name))
 
 
+Strength: TypeAlias = float | Literal["auto"]
 FACE_WORDS = ("all", "largest", "center")
 MODELS = ("auto", "starter-256", "gpen-bfr-256", "gpen-bfr-512", "gpen-bfr-1024", "gpen-bfr-2048")
 DETECTORS = ("auto", "retinaface-mobile", "retinaface-r50")
@@ -69,8 +77,13 @@ class RestoreOptions:
         OptionError: a value is outside what is allowed.
     """
 
-    strength: float = _option(
-        1.0, "0 gives the photo as it was, 1 the full restoration", minimum=0.0, maximum=1.0, step=0.05
+    strength: Strength = _option(
+        1.0,
+        "0 gives the photo as it was, 1 the full restoration, auto chooses for each face",
+        minimum=0.0,
+        maximum=1.0,
+        step=0.05,
+        words=("auto",),
     )
     scale: int = _option(1, "size of the result: this many times the photo's width and height", choices=(1, 2, 4))
     faces: str = _option("all", "which faces: all, largest, center, or numbers from left to right such as 0,2")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpen_core.faces.align import align_face, rescale_source, similarity_scale
+from gpen_core.faces.condition import measure_condition, predict_strength
 from gpen_core.faces.detect import EmbeddedDetector, FaceDetector, FacexlibDetector
 from gpen_core.faces.mask import EllipseMask
 from gpen_core.faces.paste import Patch, make_patch
@@ -25,7 +26,7 @@ from gpen_core.photo.io import PhotoSource, read_photo
 from gpen_core.result import Composition, RestoreResult
 from gpen_core.runtime.device import resolve_placement
 from gpen_core.runtime.engine import CropRestorer, Engine, RestoredCrops
-from gpen_core.types import AlignedCrop, OnProgress, Pixels, Progress, RestoredFace, Stage
+from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Pixels, Progress, RestoredFace, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,6 +80,7 @@ class Restorer:
             size=generator.size,
             template=file.spec.template,
             model_name=file.spec.name,
+            strength_coefficients=file.spec.strength_coefficients if file.is_verified else None,
             placement=placement,
             compile=runtime.compile,
             batch_size=runtime.batch_size,
@@ -135,7 +137,7 @@ class Restorer:
             compiled=ran.compiled,
             tile_px=found.tile_px,
             num_tiles=found.num_tiles,
-            notes=_unique((*photo.notes, *self._notes, *found.notes, *ran.notes, *self._face_notes(faces))),
+            notes=_unique((*photo.notes, *self._notes, *found.notes, *ran.notes, *self._face_notes(faces, options))),
             timings=clock.timings,
             composition=composition,
         )
@@ -166,8 +168,23 @@ class Restorer:
             else:
                 if tone is not None:
                     answer = tone.recolor(crop.pixels, answer)
-                faces.append(RestoredFace(index=index, face=face, decision="restored", crop=crop, restored=answer))
+                faces.append(self._restored_face(index, face, crop, answer, options))
         return tuple(faces), ran
+
+    def _restored_face(
+        self, index: int, face: DetectedFace, crop: AlignedCrop, restored: Pixels, options: RestoreOptions
+    ) -> RestoredFace:
+        condition = measure_condition(crop.pixels, restored, self._template(options))
+        coefficients = self.crop_restorer.strength_coefficients
+        return RestoredFace(
+            index=index,
+            face=face,
+            decision="restored",
+            crop=crop,
+            condition=condition,
+            best_strength=None if coefficients is None else predict_strength(condition, coefficients),
+            restored=restored,
+        )
 
     def _compose(self, canvas: Pixels, faces: Sequence[RestoredFace], options: RestoreOptions) -> Composition:
         mask = EllipseMask(self._template(options), self.crop_restorer.size)
@@ -179,17 +196,20 @@ class Restorer:
             patch = make_patch(canvas, face.restored, affine, mask)
             if patch is not None:
                 patches[face.index] = patch
-        return Composition(canvas=canvas, patches=patches)
+        best = {face.index: face.best_strength for face in faces if face.index in patches}
+        return Composition(canvas=canvas, patches=patches, best_strengths=best)
 
     def _template(self, options: RestoreOptions) -> str:
         return self.crop_restorer.template if options.template == "auto" else options.template
 
-    def _face_notes(self, faces: Sequence[RestoredFace]) -> list[str]:
+    def _face_notes(self, faces: Sequence[RestoredFace], options: RestoreOptions) -> list[str]:
         if not faces:
             return ["No face was found, so the photo is unchanged; try a clearer or larger face, or a lower threshold."]
         notes = [f"Face {face.index} was {face.decision}: {face.reason}." for face in faces if face.reason]
         if len(notes) > 5:
             notes = [*notes[:5], f"{len(notes) - 5} more faces were skipped or failed; the report names them all."]
+        if options.strength == "auto" and self.crop_restorer.strength_coefficients is None:
+            notes.append(f"Automatic strength is not calibrated for {self.model_name}, so full strength was used.")
         size = self.crop_restorer.size
         large = [face.index for face in faces if face.decision == "restored" and _is_large(face.crop)]
         if large:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpen_core.errors import OptionError
 from gpen_core.faces.paste import Patch, blend_patches
-from gpen_core.options import OutputOptions, RestoreOptions, allowed
+from gpen_core.options import OutputOptions, RestoreOptions, Strength, allowed
 from gpen_core.photo.io import write_photo
 from gpen_core.types import Photo, Pixels, RestoredFace
 
@@ -24,9 +24,23 @@ class Composition:
     """The photo at the size of the result, without any restored face."""
     patches: Mapping[int, Patch]
     """Change of each restored face, by its index."""
+    best_strengths: Mapping[int, float | None]
+    """What `auto` takes for each of them; None where the model is not calibrated."""
 
-    def blend(self, strength: float, shown: Iterable[int]) -> Pixels:
-        return blend_patches(self.canvas, [self.patches[index] for index in sorted(shown)], strength)
+    def strength_of(self, index: int, strength: Strength) -> float:
+        """The strength a face is blended at: the one asked for, or its own."""
+        if strength != "auto":
+            return float(strength)
+        best = self.best_strengths[index]
+        return 1.0 if best is None else best
+
+    def blend(self, strength: Strength, shown: Iterable[int]) -> Pixels:
+        indices = sorted(shown)
+        return blend_patches(
+            self.canvas,
+            [self.patches[index] for index in indices],
+            [self.strength_of(index, strength) for index in indices],
+        )
 
     def is_outside_untouched(self, pixels: Pixels) -> bool:
         """Whether `pixels` equals the canvas bit by bit wherever no face was blended in."""
@@ -47,7 +61,7 @@ class RestoreResult:
     """Every face found, from left to right."""
     shown: tuple[int, ...]
     """Indices of the restored faces that are in `photo`."""
-    strength: float
+    strength: Strength
     scale: int
     model: str
     detector: str
@@ -81,11 +95,11 @@ class RestoreResult:
     def seconds(self) -> float:
         return sum(self.timings.values())
 
-    def recompose(self, *, strength: float | None = None, faces: Iterable[int] | None = None) -> RestoreResult:
+    def recompose(self, *, strength: Strength | None = None, faces: Iterable[int] | None = None) -> RestoreResult:
         """The same restoration at another strength or with other faces shown. Runs no network.
 
         Args:
-            strength: 0 to 1; None keeps it.
+            strength: 0 to 1, or `auto`; None keeps it.
             faces: indices of restored faces to show; None keeps them.
 
         Raises:
@@ -114,7 +128,13 @@ class RestoreResult:
             what = f"{self.num_shown} of {num_found} face{'s' if num_found != 1 else ''} restored"
         size = f"{self.photo.width} x {self.photo.height} px"
         ran = f"{self.model}, {self.device}, {self.precision}{', compiled' if self.compiled else ''}"
-        return f"{what} · {size} · {ran} · strength {self.strength:g} · {self.seconds:.1f} s"
+        return f"{what} · {size} · {ran} · strength {self._strength_words()} · {self.seconds:.1f} s"
+
+    def _strength_words(self) -> str:
+        if self.strength != "auto":
+            return f"{self.strength:g}"
+        used = [self.composition.strength_of(index, "auto") for index in self.shown]
+        return f"auto ({min(used):.2f} to {max(used):.2f})" if used else "auto"
 
     def to_report(self) -> dict[str, Any]:
         """Everything above but the pixels, ready for JSON."""
@@ -146,4 +166,11 @@ class RestoreResult:
             "score": round(face.face.score, 4),
             "decision": "skipped" if is_switched_off else face.decision,
             "reason": "switched off" if is_switched_off else face.reason,
+            "strength": self.composition.strength_of(face.index, self.strength) if face.index in self.shown else None,
+            "condition": face.condition
+            and {
+                "noise": round(face.condition.noise, 2),
+                "sharpness": round(face.condition.sharpness, 3),
+                "change": round(face.condition.change, 2),
+            },
         }

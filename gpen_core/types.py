@@ -96,6 +96,23 @@ class AlignedCrop:
     """Photo to crop, a similarity."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FaceCondition:
+    """What is seen of the damage in an aligned crop, over the face."""
+
+    noise: float
+    """Estimated standard deviation of the noise in levels of 255; fine texture counts as noise too."""
+    bands: tuple[float, ...]
+    """Root mean square of each octave of detail in levels, fine to coarse."""
+    change: float
+    """Root mean square of what the network changed, in levels."""
+
+    @property
+    def sharpness(self) -> float:
+        """Share of the finest octave in all detail, 0 to 1. A sharp crop has about 0.2, a blurred one under 0.05."""
+        return float(self.bands[0] / max(sum(self.bands), 1e-6))
+
+
 Decision: TypeAlias = Literal["restored", "skipped", "failed"]
 
 
@@ -110,6 +127,9 @@ class RestoredFace:
     reason: str = ""
     """Why it was skipped or failed, in words for people."""
     crop: AlignedCrop | None = None
+    condition: FaceCondition | None = None
+    best_strength: float | None = None
+    """What `strength="auto"` takes, 0 to 1; None where the model is not calibrated for it."""
     restored: Pixels | None = None
     """(S, S, 3) RGB, the network's answer at full strength; None unless the decision is `restored`."""
 

@@ -49,10 +49,17 @@ class FakeCropRestorer:
     model_name = "fake-256"
     device_name = "cpu"
 
-    def __init__(self, paint: Callable[[Pixels], Pixels | None], size: int = 256, template: str = "ffhq") -> None:
+    def __init__(
+        self,
+        paint: Callable[[Pixels], Pixels | None],
+        size: int = 256,
+        template: str = "ffhq",
+        strength_coefficients: Sequence[float] | None = None,
+    ) -> None:
         self.paint = paint
         self.size = size
         self.template = template
+        self.strength_coefficients = strength_coefficients
         self.num_calls = 0
 
     def restore_crops(self, crops: Sequence[Pixels], on_done: Callable[[int], None]) -> RestoredCrops:

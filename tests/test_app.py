@@ -53,7 +53,7 @@ class CountedCrops:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.num_calls = 0
-        for name in ("size", "template", "model_name", "device_name"):
+        for name in ("size", "template", "model_name", "device_name", "strength_coefficients"):
             setattr(self, name, getattr(inner, name))
 
     def restore_crops(self, crops: Sequence[Pixels], on_done: Callable[[int], None]) -> RestoredCrops:
@@ -200,6 +200,8 @@ def test_strength_needs_no_second_run_of_the_network(visit: Visit, served: Serve
     visit.page.locator("#strength [data-testid=range-input]").press("Home")
     visit.wait_for_status("strength 0")
     np.testing.assert_array_equal(visit.download()[1], read_photo(ASTRONAUT).pixels)
+    visit.page.locator("#automatic input").check()
+    visit.wait_for_status("strength auto")
     assert served.crops.num_calls == num_calls
 
     visit.page.click('#photo [aria-label="Remove Image"]')
@@ -248,12 +250,26 @@ def test_endpoint_gives_file_and_report(client: Client, served: Served) -> None:
     assert served.own_folders() == []
 
 
+def test_endpoint_chooses_the_strength_of_each_face(client: Client, served: Served) -> None:
+    file, report = client.predict(photo=handle_file(ASTRONAUT), automatic_strength=True, api_name="/restore")
+    expected = served.restorer.restore(ASTRONAUT, RestoreOptions(strength="auto"))
+    np.testing.assert_array_equal(_pixels(file), expected.photo.pixels)
+    assert report["strength"] == "auto"
+    assert 0 < report["faces"][0]["strength"] <= 1
+
+
 def test_endpoint_is_the_only_public_one(client: Client) -> None:
     endpoints = client.view_api(return_format="dict", print_info=False)
     assert endpoints["unnamed_endpoints"] == {}
     assert list(endpoints["named_endpoints"]) == ["/restore"]
     parameters = endpoints["named_endpoints"]["/restore"]["parameters"]
-    assert [parameter["parameter_name"] for parameter in parameters] == ["photo", "model", "strength", "scale"]
+    assert [parameter["parameter_name"] for parameter in parameters] == [
+        "photo",
+        "model",
+        "strength",
+        "automatic_strength",
+        "scale",
+    ]
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "I;16", "CMYK"])
@@ -368,7 +384,7 @@ def test_endpoint_reads_no_file_of_the_server(served: Served) -> None:
 def _post(url: str, photo: Any) -> str:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     call = f"{url}gradio_api/call/restore"
-    body = json.dumps({"data": [photo, MODEL, 1, 1]}).encode()
+    body = json.dumps({"data": [photo, MODEL, 1, False, 1]}).encode()
     with opener.open(urllib.request.Request(call, body, {"Content-Type": "application/json"})) as answer:
         event = json.load(answer)["event_id"]
     with opener.open(f"{call}/{event}") as answer:

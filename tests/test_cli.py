@@ -83,6 +83,7 @@ def test_every_flag_reaches_its_option():
     assert (args.max_faces, args.template, args.batch_size, args.quality) == (3, "gpen", 2, 80)
     assert (args.model, args.device, args.precision, args.weights) == ("starter-256", "cpu", "bf16", "w.pth")
     assert cli.build_parser(None).parse_args(["-i", "x", "--tile", "auto"]).tile_px is None
+    assert cli.build_parser(None).parse_args(["-i", "x", "--strength", "auto"]).strength == "auto"
 
 
 def test_one_photo_with_report_and_crops(tmp_path, examples, capsys, starter):

@@ -12,7 +12,7 @@ from gpen_core.options import OutputOptions, RestoreOptions, RuntimeOptions, all
         (RestoreOptions, {"strength": 1.5}, ("strength", "1.5", "0 to 1")),
         (RestoreOptions, {"strength": -0.1}, ("strength", "-0.1")),
         (RestoreOptions, {"strength": float("nan")}, ("strength", "nan")),
-        (RestoreOptions, {"strength": "1"}, ("strength", "'1'")),
+        (RestoreOptions, {"strength": "1"}, ("strength", "'1'", "or auto")),
         (RestoreOptions, {"scale": 3}, ("scale", "3", "1, 2, 4")),
         (RestoreOptions, {"faces": "biggest"}, ("faces", "biggest", "largest")),
         (RestoreOptions, {"faces": "1,-2"}, ("faces", "1,-2")),
@@ -39,6 +39,7 @@ def test_right_values_pass():
     options = RestoreOptions(strength=0, scale=4, faces="0, 12", tile_px=512, overlap_px=256)
     assert options.face_numbers == (0, 12)
     assert RestoreOptions().face_numbers is None
+    assert RestoreOptions(strength="auto").strength == "auto"
     RuntimeOptions(device="cuda:3", precision="bf16")
 
 

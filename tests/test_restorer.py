@@ -162,6 +162,30 @@ def test_recompose_equals_restoring_with_that_strength(astronaut):
         )
 
 
+def test_automatic_strength_is_each_faces_own(astronaut):
+    faces = (FACE, frontal_face(400, 300, 30))
+    coefficients = [0.0] * 12 + [0.25]
+    subject = Restorer(
+        detector=FakeDetector(*faces),
+        crop_restorer=FakeCropRestorer(inverted, strength_coefficients=coefficients),
+    )
+    automatic = subject.restore(astronaut, RestoreOptions(strength="auto"))
+    quarter = subject.restore(astronaut, RestoreOptions(strength=0.25))
+    np.testing.assert_array_equal(automatic.photo.pixels, quarter.photo.pixels)
+    assert [face["strength"] for face in automatic.to_report()["faces"]] == [0.25, 0.25]
+    assert automatic.to_report()["faces"][0]["condition"]["noise"] > 0
+    assert "strength auto (0.25 to 0.25)" in automatic.summary()
+    full = automatic.recompose(strength=1)
+    np.testing.assert_array_equal(full.photo.pixels, subject.restore(astronaut).photo.pixels)
+    np.testing.assert_array_equal(full.recompose(strength="auto").photo.pixels, automatic.photo.pixels)
+
+
+def test_automatic_strength_of_a_model_without_calibration_is_full_and_said(astronaut):
+    result = restorer(inverted).restore(astronaut, RestoreOptions(strength="auto"))
+    np.testing.assert_array_equal(result.photo.pixels, restorer(inverted).restore(astronaut).photo.pixels)
+    assert any("not calibrated for fake-256" in note for note in result.notes)
+
+
 def test_chosen_faces_only(astronaut):
     faces = (FACE, frontal_face(400, 300, 30), frontal_face(60, 400, 4))
     result = restorer(inverted, faces).restore(astronaut, RestoreOptions(faces="2"))

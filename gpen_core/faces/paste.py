@@ -35,7 +35,7 @@ class Patch:
     weights: npt.NDArray[np.float32]
     """(h, w) in [0, 1]."""
     change: npt.NDArray[np.float32]
-    """(h, w, 3) levels to add at full strength, already multiplied by the weights."""
+    """(h, w, 3) levels to add at full strength, already multiplied by the weights; never leads out of [0, 255]."""
 
     @property
     def x1(self) -> int:
@@ -63,8 +63,10 @@ def make_patch(canvas: Pixels, restored: Pixels, affine: Affine, mask: FaceMask)
         return None
     weights = mask.weights(affine, x0, y0, x1, y1)
     difference = restored.astype(np.float32) - extract_crop(canvas, affine, size).astype(np.float32)
-    change = _warp_back(difference, affine, x0, y0, x1, y1)
-    return Patch(x0, y0, weights, change * weights[:, :, None])
+    before = canvas[y0:y1, x0:x1].astype(np.float32)
+    # Clipped here and not after the blend, so that half the strength is half of what full strength shows.
+    after = np.clip(before + _warp_back(difference, affine, x0, y0, x1, y1), 0, 255)
+    return Patch(x0, y0, weights, (after - before) * weights[:, :, None])
 
 
 def _warp_back(
@@ -85,20 +87,18 @@ def _warp_back(
     return np.asarray(warped, dtype=np.float32)
 
 
-def blend_patches(canvas: Pixels, patches: Sequence[Patch], strength: float) -> Pixels:
-    """The canvas with all patches in it.
+def blend_patches(canvas: Pixels, patches: Sequence[Patch], strengths: Sequence[float]) -> Pixels:
+    """The canvas with all patches in it, each at its own strength in [0, 1].
 
     Where faces overlap their changes are averaged by weight, so the order of the patches does not matter. Pixels that
-    no patch weighs are copied bit by bit, and strength 0 copies all of them.
+    no patch weighs are copied bit by bit, and strength 0 leaves them all as they are.
     """
     blended: Pixels = canvas.copy()
-    if strength == 0.0:
-        return blended
     for patch in patches:
         total_weights = np.zeros_like(patch.weights)
         total_change = np.zeros_like(patch.change)
         # Every overlap is summed in the same order for each face in it, so that both write the same pixels.
-        for other in patches:
+        for other, strength in zip(patches, strengths, strict=True):
             x0, y0 = max(patch.x0, other.x0), max(patch.y0, other.y0)
             x1, y1 = min(patch.x1, other.x1), min(patch.y1, other.y1)
             if x0 >= x1 or y0 >= y1:
@@ -106,12 +106,11 @@ def blend_patches(canvas: Pixels, patches: Sequence[Patch], strength: float) -> 
             mine = np.s_[y0 - patch.y0 : y1 - patch.y0, x0 - patch.x0 : x1 - patch.x0]
             theirs = np.s_[y0 - other.y0 : y1 - other.y0, x0 - other.x0 : x1 - other.x0]
             total_weights[mine] += other.weights[theirs]
-            total_change[mine] += other.change[theirs]
+            total_change[mine] += np.float32(strength) * other.change[theirs]
         region = np.s_[patch.y0 : patch.y1, patch.x0 : patch.x1]
-        before = canvas[region].astype(np.float32)
-        # Clipped at full strength first, so that half the strength is half of what full strength shows.
-        full = np.clip(before + total_change / np.maximum(total_weights, 1.0)[:, :, None], 0, 255)
-        pixels = np.rint(before + (full - before) * np.float32(strength)).astype(np.uint8)
+        change = total_change / np.maximum(total_weights, 1.0)[:, :, None]
+        # A mean of changes that each stay in range does so too, but for rounding.
+        pixels = np.clip(np.rint(canvas[region] + change), 0, 255).astype(np.uint8)
         is_weighed = patch.weights > 0
         blended[region][is_weighed] = pixels[is_weighed]
     return blended

@@ -25,6 +25,8 @@ class ModelSpec:
     """Side of a generator's crop in px; 0 for other roles."""
     template: Literal["ffhq", "gpen"] = "gpen"
     """Alignment template the generator is used with."""
+    strength_coefficients: tuple[float, ...] | None = None
+    """Calibration of `strength="auto"` (`gpen_core.faces.condition`); None where none was made."""
     sha256: str | None = None
     num_bytes: int | None = None
     is_embedded: bool = False
@@ -40,6 +42,11 @@ _SPECS = (
         summary="Small model that comes with this program: cleans noise and compression, softens good faces.",
         size=256,
         template="ffhq",
+        strength_coefficients=(
+            *(-0.26933, 0.56426, -1.02448, -2.88405, 1.86321, 3.28457),
+            *(0.07429, -0.10979, 0.25888, 0.67808, -0.38324, -0.65746),
+            -2.74544,
+        ),
         sha256="a820fed19737c77850a224a975c0eda2a3ada1453b9235a38a63fe472cbee814",
         num_bytes=15502964,
         is_embedded=True,

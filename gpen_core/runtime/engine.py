@@ -45,6 +45,11 @@ class CropRestorer(Protocol):
     def model_name(self) -> str: ...
 
     @property
+    def strength_coefficients(self) -> Sequence[float] | None:
+        """Calibration of the automatic strength, None where there is none."""
+        ...
+
+    @property
     def device_name(self) -> str: ...
 
     def restore_crops(self, crops: Sequence[Pixels], on_done: Callable[[int], None]) -> RestoredCrops:
@@ -62,6 +67,7 @@ class Engine:
         size: int,
         template: str,
         model_name: str,
+        strength_coefficients: Sequence[float] | None,
         placement: Placement,
         compile: bool,
         batch_size: int,
@@ -69,6 +75,7 @@ class Engine:
         self.size = size
         self.template = template
         self.model_name = model_name
+        self.strength_coefficients = strength_coefficients
         self.device_name = str(placement.device)
         self._generator = generator.to(placement.device).eval()
         self._placement = placement

@@ -17,7 +17,7 @@ def pasted(photo, landmarks, paint, *, scale=1, strength=1.0, size=256, template
     canvas = make_canvas(photo, scale)
     mask = EllipseMask(template, size)
     patch = make_patch(canvas, paint(crop.pixels), rescale_source(crop.affine, float(scale)), mask)
-    return canvas, blend_patches(canvas, [patch] if patch else [], strength), patch
+    return canvas, blend_patches(canvas, [patch] if patch else [], [strength] if patch else []), patch
 
 
 @pytest.mark.parametrize("size", [64, 256, 512])
@@ -120,13 +120,16 @@ def test_neighbours_are_averaged_whatever_their_order():
         patch = make_patch(flat, np.full_like(crop.pixels, level), crop.affine, mask)
         assert patch is not None
         patches.append(patch)
-    together = blend_patches(flat, patches, 1.0)
-    np.testing.assert_array_equal(together, blend_patches(flat, patches[::-1], 1.0))
+    together = blend_patches(flat, patches, [1.0, 1.0])
+    np.testing.assert_array_equal(together, blend_patches(flat, patches[::-1], [1.0, 1.0]))
     assert together.min() >= 40
     assert together.max() <= 200
     assert np.abs(np.diff(together.astype(int), axis=1)).max() < 30
     # In the middle both count the same.
     assert abs(int(together[140, 180, 0]) - 120) <= 8
+    left_only = blend_patches(flat, patches, [1.0, 0.0])
+    assert left_only[140, 80, 0] == together[140, 80, 0]
+    assert left_only.min() == 100
 
 
 def test_the_canvas_itself_is_never_written_to(astronaut):

@@ -25,6 +25,7 @@ def engine(network: nn.Module, *, precision: str = "fp32", compile: bool = False
         size=SIZE,
         template="ffhq",
         model_name="test",
+        strength_coefficients=None,
         placement=Placement(device=CPU, precision=precision),
         compile=compile,
         batch_size=batch_size,
