@@ -102,6 +102,12 @@ class RestoreOptions:
         "auto", "alignment template; auto takes the one the model was trained with", choices=TEMPLATES
     )
     keep_tone: bool = _option(True, "gray photos stay gray and sepia photos keep their tone", choices=(True, False))
+    min_quality: float = _option(
+        0.1, "with the gate: leave faces alone that it finds poorer than this", minimum=0.0, maximum=1.0, step=0.05
+    )
+    max_distance: float = _option(
+        0.15, "with the gate: leave faces alone whose identity would move farther", minimum=0.0, maximum=2.0, step=0.05
+    )
     tile_px: int | None = _option(
         None,
         "large photos are searched for faces in tiles of this size; auto chooses",
@@ -149,6 +155,11 @@ class RuntimeOptions:
     )
     compile: bool = _option(
         False, "compile the network: the first photo takes longer, the next ones less", choices=(True, False)
+    )
+    gate: bool = _option(
+        False,
+        "leave a face as it was where EQFace no longer sees the same person; needs its weights",
+        choices=(True, False),
     )
     batch_size: int = _option(4, "faces restored in one call of the network", minimum=1, maximum=64)
 

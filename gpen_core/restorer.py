@@ -16,6 +16,7 @@ from gpen_core.faces.mask import EllipseMask
 from gpen_core.faces.paste import Patch, make_patch
 from gpen_core.faces.search import FoundFaces, find_faces
 from gpen_core.faces.select import skip_reasons
+from gpen_core.gate import apply_gate
 from gpen_core.models.checkpoint import load_generator
 from gpen_core.models.registry import get_spec
 from gpen_core.models.weights import WeightsFile, resolve_model, verified_file
@@ -26,6 +27,7 @@ from gpen_core.photo.io import PhotoSource, read_photo
 from gpen_core.result import Composition, RestoreResult
 from gpen_core.runtime.device import resolve_placement
 from gpen_core.runtime.engine import CropRestorer, Engine, RestoredCrops
+from gpen_core.runtime.judge import EqFaceJudge, FaceJudge
 from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Pixels, Progress, RestoredFace, Stage
 
 if TYPE_CHECKING:
@@ -49,14 +51,16 @@ class Restorer:
         *,
         detector: FaceDetector | None = None,
         crop_restorer: CropRestorer | None = None,
+        judge: FaceJudge | None = None,
     ) -> None:
         """Load the weights and place them on the device.
 
         Args:
             model: name of a model, in the place of `runtime.model`.
-            runtime: model, weights file, detector, device, precision, compilation, batch size.
+            runtime: model, weights file, detector, gate, device, precision, compilation, batch size.
             detector: finds faces, in the place of `runtime.detector`.
-            crop_restorer: restores crops in the place of a model; then `model` and `runtime` are not used.
+            crop_restorer: restores crops, in the place of a model.
+            judge: the gate, in the place of `runtime.gate`.
 
         Raises:
             OptionError: no such model.
@@ -67,6 +71,7 @@ class Restorer:
         if model is not None:
             runtime = replace(runtime, model=model)
         self.detector = detector or _load_detector(runtime)
+        self.judge = judge or (_load_judge(runtime) if runtime.gate else None)
         self._notes: tuple[str, ...] = ()
         self.crop_restorer = crop_restorer or self._load_engine(runtime)
 
@@ -169,7 +174,7 @@ class Restorer:
                 if tone is not None:
                     answer = tone.recolor(crop.pixels, answer)
                 faces.append(self._restored_face(index, face, crop, answer, options))
-        return tuple(faces), ran
+        return (apply_gate(self.judge, faces, options) if self.judge else tuple(faces)), ran
 
     def _restored_face(
         self, index: int, face: DetectedFace, crop: AlignedCrop, restored: Pixels, options: RestoreOptions
@@ -219,6 +224,11 @@ class Restorer:
                 "their finest detail was kept as it was."
             )
         return notes
+
+
+def _load_judge(runtime: RuntimeOptions) -> FaceJudge:
+    backbone, quality = (verified_file(get_spec(name)).path for name in ("eqface-backbone", "eqface-quality"))
+    return EqFaceJudge(backbone, quality, resolve_placement(runtime).device)
 
 
 def _load_detector(runtime: RuntimeOptions) -> FaceDetector:

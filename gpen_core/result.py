@@ -167,6 +167,8 @@ class RestoreResult:
             "decision": "skipped" if is_switched_off else face.decision,
             "reason": "switched off" if is_switched_off else face.reason,
             "strength": self.composition.strength_of(face.index, self.strength) if face.index in self.shown else None,
+            "quality": face.quality,
+            "identity_distance": face.identity_distance,
             "condition": face.condition
             and {
                 "noise": round(face.condition.noise, 2),

@@ -128,6 +128,10 @@ class RestoredFace:
     """Why it was skipped or failed, in words for people."""
     crop: AlignedCrop | None = None
     condition: FaceCondition | None = None
+    quality: float | None = None
+    """The gate's score of the face before restoration, 0 to 1; None without the gate."""
+    identity_distance: float | None = None
+    """The gate's cosine distance between the face before and after; None without the gate."""
     best_strength: float | None = None
     """What `strength="auto"` takes, 0 to 1; None where the model is not calibrated for it."""
     restored: Pixels | None = None

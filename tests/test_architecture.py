@@ -27,9 +27,11 @@ MAY_IMPORT = {
     "models": {*BASE, "models"},
     "runtime": {*BASE, "models", "runtime"},
     "result": {*BASE, "photo", "faces"},
-    "restorer": {*BASE, "photo", "faces", "models", "runtime", "result"},
+    "gate": {*BASE, "faces", "models", "runtime"},
+    "restorer": {*BASE, "photo", "faces", "models", "runtime", "gate", "result"},
     "batch": {*BASE, "photo", "restorer", "result"},
-    "cli": {*BASE, "batch", "restorer"},
+    "evaluation": {*BASE, "photo", "faces", "models", "runtime", "restorer", "result", "batch", "evaluation"},
+    "cli": {*BASE, "batch", "restorer", "evaluation"},
     "__main__": {"cli"},
     "app": {*BASE, "photo", "models", "restorer", "result"},
 }
@@ -38,7 +40,9 @@ ONLY_IN = {
     "modelscope": {"gpen_core/models/weights.py"},
     "facexlib": {"gpen_core/faces/detect.py"},
     "retinaface": {"gpen_core/faces/detect.py"},
-    "basicsr": {"gpen_core/photo/background.py"},
+    "basicsr": {"gpen_core/photo/background.py", "gpen_core/evaluation/metrics.py"},
+    "pyiqa": {"gpen_core/evaluation/metrics.py"},
+    "skimage": {"gpen_core/evaluation/metrics.py"},
     "argparse": {"gpen_core/cli.py", "app.py"},
 }
 

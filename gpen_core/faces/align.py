@@ -32,6 +32,13 @@ TEMPLATES: dict[str, npt.NDArray[np.float64]] = {
             (313.08905, 371.15118),
         ],
     ),
+    # ArcFace's 112 px template with its shape kept, brought to 512.
+    "arcface": (
+        np.array([(38.2946, 51.6963), (73.5318, 51.5014), (56.0252, 71.7366), (41.5493, 92.3655), (70.7299, 92.2041)])
+        + 0.5
+    )
+    * (512 / 112)
+    - 0.5,
 }
 """Left eye, right eye, nose, left and right mouth corner in a crop of `TEMPLATE_SIZE_PX`."""
 

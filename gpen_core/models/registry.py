@@ -16,7 +16,7 @@ class ModelSpec:
     """One set of weights."""
 
     name: str
-    role: Literal["generator", "detector"]
+    role: Literal["generator", "detector", "judge"]
     file_name: str
     licence: str
     summary: str
@@ -103,6 +103,20 @@ _SPECS = (
         summary="The detector that the authors' pipeline uses.",
         sha256="6d1de9c2944f2ccddca5f5e010ea5ae64a39845a86311af6fdf30841b0a5a16d",
         num_bytes=109497761,
+    ),
+    ModelSpec(
+        name="eqface-backbone",
+        role="judge",
+        file_name="eqface_backbone.pth",
+        licence="MIT",
+        summary="Tells whether two faces are the same person.",
+    ),
+    ModelSpec(
+        name="eqface-quality",
+        role="judge",
+        file_name="eqface_quality.pth",
+        licence="MIT",
+        summary="Tells how good a face is.",
     ),
 )
 SPECS = {spec.name: spec for spec in _SPECS}

@@ -11,6 +11,12 @@ from gpen_core.errors import WeightsError
 from gpen_core.models.registry import AUTO_ORDER, STARTER, ModelSpec, find_spec_by_hash, get_spec
 
 ASSETS = Path(__file__).parent / "assets"
+WITHOUT = {
+    "generator": f"choose the embedded model {STARTER.name}",
+    "detector": "choose the embedded detector",
+    "judge": "switch the gate off",
+}
+"""What a person can do without the weights, by role."""
 WEIGHTS_DIR_VARIABLE = "GPEN_WEIGHTS_DIR"
 
 
@@ -94,7 +100,7 @@ def verified_file(spec: ModelSpec) -> WeightsFile:
         identity = f" (sha256 {spec.sha256})" if spec.sha256 else ""
         raise WeightsError(
             f"The weights of {spec.name} are not on this machine: put {spec.file_name}{identity} into "
-            f"{weights_folder()}, or choose the embedded model {STARTER.name}."
+            f"{weights_folder()}, or {WITHOUT[spec.role]}."
         )
     sha256 = hash_file(path)
     if spec.sha256 is not None and sha256 != spec.sha256:
