@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpen_core.errors import GpenError, OptionError
+from gpen_core.evaluation.options import EvaluationOptions
 from gpen_core.options import FACE_WORDS, OutputOptions, RestoreOptions, RuntimeOptions, allowed
 from gpen_core.version import __version__
 
 if TYPE_CHECKING:
     from gpen_core.batch import PhotoOutcome
     from gpen_core.restorer import Restorer
+    from gpen_core.types import Progress
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -27,7 +29,24 @@ OPTION_GROUPS: dict[type, str] = {
 }
 EPILOG = """\
 Exit status: 0 when every photo was written (also where no face was found, which a note says), 1 when any failed, 2 for
-wrong flags. Existing files are replaced only if this program wrote them."""
+wrong flags. Existing files are replaced only if this program wrote them.
+
+`evaluate --help` tells how to measure models on pictures of your own."""
+EVALUATE_EPILOG = """\
+Exit status: 0 when every picture was measured (also where one shows no face, which a note says), 1 when any failed, 2
+for wrong flags. Existing files are never replaced."""
+METAVARS = {
+    "faces": "|".join((*FACE_WORDS, "0,2,...")),
+    "weights": "FILE",
+    "device": "DEVICE",
+    "inputs": "FOLDER",
+    "models": "A,B,...",
+    "strengths": "A,B,...",
+    "metrics": "A,B,...",
+    "csv": "FILE.csv",
+    "json": "FILE.json",
+    "sheet": "FILE.png",
+}
 
 
 def flag_name(field: str) -> str:
@@ -71,6 +90,29 @@ def build_parser(default_input: Path | None) -> argparse.ArgumentParser:
     return parser
 
 
+def build_evaluate_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpen evaluate",
+        description="Damage good portraits in repeatable ways, restore them, and measure how near they come.",
+        epilog=EVALUATE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    group = parser.add_argument_group("what is measured")
+    group.add_argument("--data", required=True, metavar="FOLDER", help=allowed(EvaluationOptions, "data").help)
+    for field in dataclasses.fields(EvaluationOptions)[1:]:
+        _add_flag(group, EvaluationOptions, field)
+    group = parser.add_argument_group(OPTION_GROUPS[RuntimeOptions])
+    for field in _evaluate_runtime_fields():
+        _add_flag(group, RuntimeOptions, field)
+    return parser
+
+
+def _evaluate_runtime_fields() -> list[dataclasses.Field[Any]]:
+    """`--models` takes the place of model and weights, faces run one at a time, and a gate would hide what they do."""
+    unfit = ("model", "weights", "batch_size", "gate")
+    return [field for field in dataclasses.fields(RuntimeOptions) if field.name not in unfit]
+
+
 def _add_flag(group: argparse._ArgumentGroup, options: type, field: dataclasses.Field[Any]) -> None:
     limits = allowed(options, field.name)
     default = "auto" if field.name == "tile_px" else field.default
@@ -83,7 +125,7 @@ def _add_flag(group: argparse._ArgumentGroup, options: type, field: dataclasses.
         return
     metavar = None
     if limits.choices is None:
-        metavar = {"faces": "|".join((*FACE_WORDS, "0,2,...")), "weights": "FILE", "device": "DEVICE"}.get(field.name)
+        metavar = METAVARS.get(field.name)
         if limits.minimum is not None and limits.maximum is not None:
             metavar = "|".join((f"{limits.minimum:g}-{limits.maximum:g}", *limits.words))
     group.add_argument(
@@ -121,6 +163,9 @@ def _int_or_auto(text: str) -> int | None:
 
 def main(argv: Sequence[str] | None = None, *, default_input: Path | None = None) -> NoReturn:
     """Run the command and exit with its status."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv and argv[0] == "evaluate":
+        _evaluate_main(argv[1:])
     parser = build_parser(default_input)
     args = parser.parse_args(argv)
     try:
@@ -129,8 +174,23 @@ def main(argv: Sequence[str] | None = None, *, default_input: Path | None = None
         written = OutputOptions(**_values(args, OutputOptions))
     except OptionError as error:
         parser.error(str(error))
+    _exit_with(lambda: _run(args, runtime, options, written))
+
+
+def _evaluate_main(argv: Sequence[str]) -> NoReturn:
+    parser = build_evaluate_parser()
+    args = parser.parse_args(argv)
     try:
-        sys.exit(_run(args, runtime, options, written))
+        runtime = RuntimeOptions(**{field.name: getattr(args, field.name) for field in _evaluate_runtime_fields()})
+        options = EvaluationOptions(**_values(args, EvaluationOptions))
+    except OptionError as error:
+        parser.error(str(error))
+    _exit_with(lambda: _run_evaluate(options, runtime))
+
+
+def _exit_with(run: Callable[[], int]) -> NoReturn:
+    try:
+        sys.exit(run())
     except GpenError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(EXIT_FAILED)
@@ -157,6 +217,25 @@ def _run(args: argparse.Namespace, runtime: RuntimeOptions, options: RestoreOpti
     if args.input.is_dir():
         return _run_folder(args, lambda: Restorer(runtime=runtime), options, written)
     return _run_file(args, lambda: Restorer(runtime=runtime), options, written)
+
+
+def _run_evaluate(options: EvaluationOptions, runtime: RuntimeOptions) -> int:
+    from tqdm import tqdm
+
+    from gpen_core.evaluation.evaluate import evaluate
+    from gpen_core.evaluation.report import render_text, write_outputs
+
+    with tqdm(unit="photo", disable=None, file=sys.stderr) as bar:
+
+        def show(progress: Progress) -> None:
+            bar.total, bar.n = progress.total, progress.done
+            bar.refresh()
+
+        evaluation = evaluate(options, runtime, show)
+    print(render_text(evaluation))
+    for name in write_outputs(evaluation):
+        print(f"written: {name}")
+    return EXIT_FAILED if evaluation.has_failures else EXIT_OK
 
 
 def _run_file(

@@ -41,7 +41,8 @@ class Allowed:
                 )
 
 
-def _option(default: Any, help: str, **limits: Any) -> Any:
+def option(default: Any, help: str, **limits: Any) -> Any:
+    """A dataclass field that knows what it accepts: its default, its help text, and the limits of `Allowed`."""
     return field(default=default, metadata={"allowed": Allowed(help=help, **limits)})
 
 
@@ -77,7 +78,7 @@ class RestoreOptions:
         OptionError: a value is outside what is allowed.
     """
 
-    strength: Strength = _option(
+    strength: Strength = option(
         1.0,
         "0 gives the photo as it was, 1 the full restoration, auto chooses for each face",
         minimum=0.0,
@@ -85,37 +86,37 @@ class RestoreOptions:
         step=0.05,
         words=("auto",),
     )
-    scale: int = _option(1, "size of the result: this many times the photo's width and height", choices=(1, 2, 4))
-    faces: str = _option("all", "which faces: all, largest, center, or numbers from left to right such as 0,2")
-    threshold: float = _option(
+    scale: int = option(1, "size of the result: this many times the photo's width and height", choices=(1, 2, 4))
+    faces: str = option("all", "which faces: all, largest, center, or numbers from left to right such as 0,2")
+    threshold: float = option(
         0.9,
         "how sure the detector must be; lower finds more faces and more mistakes",
         minimum=0.1,
         maximum=0.99,
         step=0.01,
     )
-    min_face_px: int = _option(
+    min_face_px: int = option(
         16, "leave faces alone whose box is narrower or lower than this in the photo", minimum=1, maximum=10000
     )
-    max_faces: int = _option(100, "restore at most this many faces, the largest first", minimum=1, maximum=1000)
-    template: str = _option(
+    max_faces: int = option(100, "restore at most this many faces, the largest first", minimum=1, maximum=1000)
+    template: str = option(
         "auto", "alignment template; auto takes the one the model was trained with", choices=TEMPLATES
     )
-    keep_tone: bool = _option(True, "gray photos stay gray and sepia photos keep their tone", choices=(True, False))
-    min_quality: float = _option(
+    keep_tone: bool = option(True, "gray photos stay gray and sepia photos keep their tone", choices=(True, False))
+    min_quality: float = option(
         0.1, "with the gate: leave faces alone that it finds poorer than this", minimum=0.0, maximum=1.0, step=0.05
     )
-    max_distance: float = _option(
+    max_distance: float = option(
         0.15, "with the gate: leave faces alone whose identity would move farther", minimum=0.0, maximum=2.0, step=0.05
     )
-    tile_px: int | None = _option(
+    tile_px: int | None = option(
         None,
         "large photos are searched for faces in tiles of this size; auto chooses",
         minimum=256,
         maximum=4096,
         step=64,
     )
-    overlap_px: int = _option(256, "how far neighbouring tiles overlap", minimum=0, maximum=1024, step=16)
+    overlap_px: int = option(256, "how far neighbouring tiles overlap", minimum=0, maximum=1024, step=16)
 
     def __post_init__(self) -> None:
         _check_all(self)
@@ -144,24 +145,22 @@ class RuntimeOptions:
         OptionError: a value is outside what is allowed.
     """
 
-    model: str = _option("auto", "auto takes the best model whose weights are on this machine", choices=MODELS)
-    weights: str | None = _option(None, "a weights file of your own instead of the model's")
-    detector: str = _option(
-        "auto", "what finds the faces; auto takes the embedded retinaface-mobile", choices=DETECTORS
-    )
-    device: str = _option("auto", "auto, cpu, cuda, cuda:1 or mps; auto takes a CUDA device where there is one")
-    precision: str = _option(
+    model: str = option("auto", "auto takes the best model whose weights are on this machine", choices=MODELS)
+    weights: str | None = option(None, "a weights file of your own instead of the model's")
+    detector: str = option("auto", "what finds the faces; auto takes the embedded retinaface-mobile", choices=DETECTORS)
+    device: str = option("auto", "auto, cpu, cuda, cuda:1 or mps; auto takes a CUDA device where there is one")
+    precision: str = option(
         "auto", "number format of the network; auto takes fp32", choices=("auto", "fp32", "fp16", "bf16")
     )
-    compile: bool = _option(
+    compile: bool = option(
         False, "compile the network: the first photo takes longer, the next ones less", choices=(True, False)
     )
-    gate: bool = _option(
+    gate: bool = option(
         False,
         "leave a face as it was where EQFace no longer sees the same person; needs its weights",
         choices=(True, False),
     )
-    batch_size: int = _option(4, "faces restored in one call of the network", minimum=1, maximum=64)
+    batch_size: int = option(4, "faces restored in one call of the network", minimum=1, maximum=64)
 
     def __post_init__(self) -> None:
         _check_all(self)
@@ -177,7 +176,7 @@ class OutputOptions:
         OptionError: a value is outside what is allowed.
     """
 
-    quality: int = _option(95, "quality of JPEG and WebP results", minimum=1, maximum=100, step=1)
+    quality: int = option(95, "quality of JPEG and WebP results", minimum=1, maximum=100, step=1)
 
     def __post_init__(self) -> None:
         _check_all(self)
