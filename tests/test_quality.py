@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from skimage.metrics import peak_signal_noise_ratio
 
-from benchmarks.degrade import LEVELS, degrade
+from gpen_core.evaluation.degrade import LEVELS, degrade
 from gpen_core.faces.align import align_face, template_points
 from gpen_core.faces.detect import EmbeddedDetector
 from gpen_core.faces.mask import EllipseMask

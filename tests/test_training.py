@@ -9,13 +9,13 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from benchmarks.degrade import LEVELS, degrade
+from gpen_core.evaluation.degrade import LEVELS, degrade
 from gpen_core.models.checkpoint import load_generator
 from training import checkpoints, degradations, validation
 from training.config import TrainingConfig, config_from
 from training.data import DegradedPortraits, shrink, to_network, to_tensor
 from training.export import export
-from training.identity import new_generator
+from training.identity import centre_kernels, new_generator
 from training.team import Team
 from training.train import Share, Trainer
 
@@ -57,6 +57,15 @@ def test_untrained_network_returns_its_input(narrow):
     pictures = torch.rand(2, 3, 64, 64) * 2 - 1
     with torch.no_grad():
         assert (generator(pictures) - pictures).abs().max() < 1e-6
+
+
+def test_centred_network_still_returns_its_input(portraits):
+    generator = new_generator(64, 1, 0.125, 16, 2, seed=3)
+    degraded, _ = batch_of(portraits, range(4))
+    centre_kernels(generator, degraded)
+    with torch.no_grad():
+        assert (generator(degraded) - degraded).abs().max() < 1e-6
+        assert all(abs(float(features.std()) - 1) < 1e-3 for features in generator.encode(degraded)[1][:-1])
 
 
 def test_identity_needs_six_channels():

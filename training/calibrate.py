@@ -14,11 +14,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.degrade import DegradationLevel, degrade, truth_for
-from benchmarks.quality import face_region, read_portrait, restore_aligned
 from gpen_core.batch import list_photos
+from gpen_core.evaluation.contenders import from_engine, to_engine
+from gpen_core.evaluation.degrade import DegradationLevel, degrade, truth_for
+from gpen_core.evaluation.portraits import to_aligned
+from gpen_core.evaluation.region import SIZE_PX, face_region
 from gpen_core.faces.condition import measure_condition, strength_features
 from gpen_core.options import RuntimeOptions
+from gpen_core.photo.io import read_photo
 from gpen_core.restorer import Restorer
 from gpen_core.runtime.engine import CropRestorer
 from gpen_core.types import Pixels
@@ -82,6 +85,19 @@ def make_samples(engine: CropRestorer, portraits: list[Pixels], seed: int) -> li
     return [flat[start : start + number] for start in range(0, len(flat), number)]
 
 
+def restore_aligned(engine: CropRestorer, portraits: list[Pixels]) -> list[Pixels]:
+    """Portraits through the network alone: no detection, no paste-back, no keeping of tone.
+
+    Raises:
+        ValueError: the network gave numbers that are not finite.
+    """
+    crops = [to_engine(engine, portrait) for portrait in portraits]
+    answers = [crop for crop in engine.restore_crops(crops, lambda done: None).crops if crop is not None]
+    if len(answers) < len(crops):
+        raise ValueError(f"{len(crops) - len(answers)} of {len(crops)} answers of the network are not finite")
+    return [from_engine(engine, answer) for answer in answers]
+
+
 def make_sample(truth: Pixels, damaged: Pixels, restored: Pixels, template: str) -> Sample:
     region = face_region()
     error = truth.astype(np.float64)[region] - damaged[region]
@@ -119,12 +135,13 @@ def mean_psnr(samples: list[Sample], coefficients: npt.NDArray[np.float64] | flo
 def main() -> None:
     parser = argparse.ArgumentParser(description="Calibrate the automatic strength of a model.")
     parser.add_argument("--data", type=Path, required=True, help="folder of square portraits, FFHQ-aligned")
-    parser.add_argument("--weights", help="weights file (default: the embedded starter)")
+    parser.add_argument("--weights", help="weights file of a starter (default: the embedded one)")
     parser.add_argument("--limit", type=int, default=120, help="portraits used (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    runtime = RuntimeOptions(model="auto" if arguments.weights else "starter-256", weights=arguments.weights)
-    portraits = [read_portrait(path) for path in list_photos(arguments.data).photos[: arguments.limit]]
+    runtime = RuntimeOptions(model="starter-256", weights=arguments.weights)
+    paths = list_photos(arguments.data).photos[: arguments.limit]
+    portraits = [to_aligned(read_photo(path), path, SIZE_PX) for path in paths]
     groups = make_samples(Restorer(runtime=runtime).crop_restorer, portraits, arguments.seed)
     seen = [sample for i, group in enumerate(groups) for sample in group if i % HELD_OUT]
     unseen = [sample for i, group in enumerate(groups) for sample in group if i % HELD_OUT == 0]

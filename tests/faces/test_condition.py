@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from benchmarks.degrade import LEVELS, degrade
+from gpen_core.evaluation.degrade import LEVELS, degrade
 from gpen_core.faces.align import align_face
 from gpen_core.faces.condition import NUM_COEFFICIENTS, measure_condition, predict_strength, strength_features
 from gpen_core.models.registry import SPECS
