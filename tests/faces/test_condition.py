@@ -65,6 +65,7 @@ def test_the_starter_is_blended_in_more_the_worse_the_face_is(crop, starter):
         predict_strength(measure_condition(damaged, answer, "ffhq"), coefficients)
         for damaged, answer in zip(inputs, answers, strict=True)
     ]
-    assert strengths == sorted(strengths)
-    assert strengths[0] < 0.25
-    assert strengths[-1] > 0.5
+    clean, light, *bad = strengths
+    assert clean < light < min(bad)
+    assert clean < 0.4
+    assert min(bad) > 0.7
