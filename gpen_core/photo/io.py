@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -273,18 +272,13 @@ def _marked_exif(exif: bytes | None) -> bytes:
 
 
 def _save_atomically(image: Image.Image, path: Path, format_: str, options: dict[str, Any]) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".gpen-", suffix=".part")
+    temporary = path.with_name(f".gpen-{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             image.save(file, format=format_, **options)
-        # mkstemp makes private files; a result gets the permissions that any new file would.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def is_own_result(path: Path) -> bool:
