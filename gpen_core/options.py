@@ -58,7 +58,8 @@ def default(options: type, name: str) -> Any:
     return next(entry.default for entry in dataclasses.fields(options) if entry.name == name)
 
 
-def _check_all(options: Any) -> None:
+def check_all(options: Any) -> None:
+    """Raise OptionError for the first field whose value is outside what it allows."""
     for entry in dataclasses.fields(options):
         entry.metadata["allowed"].check(entry.name, getattr(options, entry.name))
 
@@ -119,7 +120,7 @@ class RestoreOptions:
     overlap_px: int = option(256, "how far neighbouring tiles overlap", minimum=0, maximum=1024, step=16)
 
     def __post_init__(self) -> None:
-        _check_all(self)
+        check_all(self)
         if self.face_numbers is None and self.faces not in FACE_WORDS:
             raise OptionError(
                 f"faces is {self.faces!r}; choose {', '.join(FACE_WORDS)}, or numbers separated by commas such as 0,2."
@@ -163,7 +164,7 @@ class RuntimeOptions:
     batch_size: int = option(4, "faces restored in one call of the network", minimum=1, maximum=64)
 
     def __post_init__(self) -> None:
-        _check_all(self)
+        check_all(self)
         if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
             raise OptionError(f"device is {self.device!r}; choose auto, cpu, cuda, cuda:N or mps.")
 
@@ -179,4 +180,4 @@ class OutputOptions:
     quality: int = option(95, "quality of JPEG and WebP results", minimum=1, maximum=100, step=1)
 
     def __post_init__(self) -> None:
-        _check_all(self)
+        check_all(self)

@@ -71,15 +71,15 @@ class Restorer:
         if model is not None:
             runtime = replace(runtime, model=model)
         self.detector = detector or _load_detector(runtime)
-        self.judge = judge or (_load_judge(runtime) if runtime.gate else None)
         self._notes: tuple[str, ...] = ()
+        self.judge = judge or (self._load_judge(runtime) if runtime.gate else None)
         self.crop_restorer = crop_restorer or self._load_engine(runtime)
 
     def _load_engine(self, runtime: RuntimeOptions) -> Engine:
         file = resolve_model(runtime.model, Path(runtime.weights) if runtime.weights else None)
         placement = resolve_placement(runtime)
         generator = load_generator(file.path, expected_size=file.spec.size or None)
-        self._notes = (*_weights_notes(file), *placement.notes)
+        self._notes += (*_weights_notes(file), *placement.notes)
         return Engine(
             generator,
             size=generator.size,
@@ -90,6 +90,11 @@ class Restorer:
             compile=runtime.compile,
             batch_size=runtime.batch_size,
         )
+
+    def _load_judge(self, runtime: RuntimeOptions) -> FaceJudge:
+        backbone, quality = (verified_file(get_spec(name)) for name in ("eqface-backbone", "eqface-quality"))
+        self._notes += (*_weights_notes(backbone), *_weights_notes(quality))
+        return EqFaceJudge(backbone.path, quality.path, resolve_placement(runtime).device)
 
     @property
     def model_name(self) -> str:
@@ -127,6 +132,7 @@ class Restorer:
         with clock.stage("blend"):
             composition = self._compose(canvas, faces, options)
             shown = tuple(composition.patches)
+            faces = tuple(face if face.restored is None or face.index in shown else _outside(face) for face in faces)
             pixels = composition.blend(options.strength, shown)
         return RestoreResult(
             original=photo,
@@ -209,7 +215,8 @@ class Restorer:
 
     def _face_notes(self, faces: Sequence[RestoredFace], options: RestoreOptions) -> list[str]:
         if not faces:
-            return ["No face was found, so the photo is unchanged; try a clearer or larger face, or a lower threshold."]
+            fate = "unchanged" if options.scale == 1 else "only resampled"
+            return [f"No face was found, so the photo is {fate}; try a clearer or larger face, or a lower threshold."]
         notes = [f"Face {face.index} was {face.decision}: {face.reason}." for face in faces if face.reason]
         if len(notes) > 5:
             notes = [*notes[:5], f"{len(notes) - 5} more faces were skipped or failed; the report names them all."]
@@ -226,16 +233,15 @@ class Restorer:
         return notes
 
 
-def _load_judge(runtime: RuntimeOptions) -> FaceJudge:
-    backbone, quality = (verified_file(get_spec(name)).path for name in ("eqface-backbone", "eqface-quality"))
-    return EqFaceJudge(backbone, quality, resolve_placement(runtime).device)
-
-
 def _load_detector(runtime: RuntimeOptions) -> FaceDetector:
     if runtime.detector != "retinaface-r50":
         return EmbeddedDetector()
     file = verified_file(get_spec(runtime.detector))
     return FacexlibDetector(file.path, str(resolve_placement(runtime).device))
+
+
+def _outside(face: RestoredFace) -> RestoredFace:
+    return replace(face, decision="skipped", reason="it lies outside the photo", restored=None)
 
 
 def _is_large(crop: AlignedCrop | None) -> bool:

@@ -27,8 +27,6 @@ class Photo:
     exif: bytes | None = None
     """EXIF block without orientation and thumbnail."""
     dpi: tuple[float, float] | None = None
-    format: str | None = None
-    """Pillow's name of the file format, None for arrays."""
     notes: tuple[str, ...] = ()
     """What reading changed, in words for people."""
 

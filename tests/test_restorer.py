@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,6 +87,7 @@ def test_no_face_is_a_note_and_an_unchanged_photo(astronaut):
         np.testing.assert_array_equal(result.photo.pixels, make_canvas(astronaut, scale))
         assert result.faces == ()
         assert "No face was found" in result.notes[0]
+        assert ("unchanged" in result.notes[0]) == (scale == 1)
         assert "no face found" in result.summary()
 
 
@@ -205,6 +207,14 @@ def test_a_face_whose_answer_is_broken_is_left_and_named(astronaut):
     assert "0 of 1 face restored" in result.summary()
 
 
+def test_a_face_that_cannot_be_pasted_is_not_called_restored(astronaut):
+    outside = replace(FACE, landmarks=FACE.landmarks + 5000)
+    result = restorer(constant(255, 0, 255), (outside,)).restore(astronaut)
+    np.testing.assert_array_equal(result.photo.pixels, astronaut)
+    assert (result.faces[0].decision, result.num_shown) == ("skipped", 0)
+    assert "outside the photo" in result.to_report()["faces"][0]["reason"]
+
+
 def test_a_bad_warp_is_never_pasted(astronaut):
     profile = face_at(np.array([(222, 101), (228, 103), (226, 127), (244, 141), (206, 142)], float))
     result = restorer(constant(255, 0, 255), (profile,)).restore(astronaut)
@@ -274,9 +284,11 @@ def test_two_at_once_give_what_each_gives_alone(starter, examples):
     paths = [examples / "astronaut-small.jpg", examples / "obama-faded.jpg"] * 2
     alone = [starter.restore(path).photo.pixels for path in paths[:2]] * 2
     together: list[np.ndarray | None] = [None] * len(paths)
+    # Each restorer works on two photos at a time, and both share the detector's one session.
+    restorers = [starter, Restorer("starter-256")]
 
     def work(index):
-        together[index] = starter.restore(paths[index]).photo.pixels
+        together[index] = restorers[index // 2].restore(paths[index]).photo.pixels
 
     threads = [threading.Thread(target=work, args=(index,)) for index in range(len(paths))]
     for thread in threads:

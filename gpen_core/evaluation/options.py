@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpen_core.errors import OptionError, PhotoError
-from gpen_core.options import MODELS, Allowed, RestoreOptions, Strength, allowed, option
+from gpen_core.options import MODELS, Allowed, RestoreOptions, Strength, allowed, check_all, option
 
 STRENGTHS = ("light", "medium", "heavy", "old")
 """Names of the degradations of `gpen_core.evaluation.degrade`."""
@@ -98,8 +97,7 @@ class EvaluationOptions:
     sheet_limit: int = option(16, "rows of the contact sheet at most", minimum=1, maximum=100)
 
     def __post_init__(self) -> None:
-        for entry in dataclasses.fields(self):
-            entry.metadata["allowed"].check(entry.name, getattr(self, entry.name))
+        check_all(self)
         _check_words("strength", self.strength_names, STRENGTHS)
         _check_words("metric", self.metric_names, METRICS)
         _check_combination(self)

@@ -105,7 +105,6 @@ def _photo_from_image(image: Image.Image, *, name: str) -> Photo:
     notes: list[str] = []
     if getattr(image, "n_frames", 1) > 1 and image.format != "MPO":
         notes.append(f"The file has {getattr(image, 'n_frames', 1)} frames; only the first was restored.")
-    format_ = "JPEG" if image.format == "MPO" else image.format
     dpi = _dpi(image)
     profile = image.info.get("icc_profile")
     exif = image.getexif()
@@ -117,7 +116,6 @@ def _photo_from_image(image: Image.Image, *, name: str) -> Photo:
         alpha=alpha,
         exif=_exif_to_keep(exif),
         dpi=dpi,
-        format=format_,
         notes=tuple(notes),
     )
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gpen_core.errors import DeviceError
 from gpen_core.runtime.compile_cache import CompileCache
-from gpen_core.runtime.device import Placement
+from gpen_core.runtime.device import Placement, describe_device
 from gpen_core.types import Pixels
 
 
@@ -76,7 +76,7 @@ class Engine:
         self.template = template
         self.model_name = model_name
         self.strength_coefficients = strength_coefficients
-        self.device_name = str(placement.device)
+        self.device_name = describe_device(placement.device)
         self._generator = generator.to(placement.device).eval()
         self._placement = placement
         self._forward = CompileCache(self._generator, placement.device, enabled=compile)
@@ -110,7 +110,7 @@ class Engine:
                         "choose a smaller model, or the device cpu."
                     ) from error
                 batch_size = max(1, batch_size // 2)
-                notes.append(f"Memory was short: {batch_size} faces were restored at a time.")
+                notes.append(f"Memory was short: faces were restored {batch_size} at a time.")
                 continue
             on_done(len(restored))
         if self._forward.fallback_reason:

@@ -118,7 +118,7 @@ def test_short_memory_makes_smaller_batches_and_is_said():
     sent = crops(3)
     ran = engine(Network(large_batches_do_not_fit)).restore_crops(sent, ignore)
     np.testing.assert_array_equal(np.stack(ran.crops), np.stack(sent))
-    assert "1 faces were restored at a time" in ran.notes[-1]
+    assert "faces were restored 1 at a time" in ran.notes[-1]
 
 
 def test_memory_too_short_for_one_face_is_an_error_for_people():
