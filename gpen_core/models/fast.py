@@ -1,0 +1,285 @@
+"""The generator as it is run: the same function as `gpen_core.models.gpen.Generator`, faster and in less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from gpen_core.models.gpen import Generator
+from gpen_core.models.layers import EqualizedLinear, StyledConv, ToRGB
+from gpen_core.models.prepared import PreparedLinear, PreparedStage, PreparedStyledConv, PreparedToRGB
+from gpen_core.models.streamed import (
+    GetRows,
+    LevelStyles,
+    StreamedEntry,
+    StreamedLevel,
+    StreamedStage,
+)
+from gpen_core.models.workers import Workers
+
+STREAMED_FROM_PX = 64
+"""Levels of this side and above are streamed: below, the transformed weights would outweigh the maps."""
+STREAMED_FROM_CHANNELS = 128
+"""At STREAMED_FROM_PX. Narrower networks compute too little for each step to gain."""
+HALF_FROM_PX = 64
+"""Levels of this side and above run in half precision where that is asked for."""
+TILED_FROM_PX = 128
+"""Levels of this side and above run in tiles where they are not streamed."""
+
+
+class FastGenerator(nn.Module):
+    """A generator prepared to run, without gradients.
+
+    On a CPU the high levels are streamed in bands (`gpen_core.models.streamed`); elsewhere, and in half precision,
+    every level runs in one piece on the device's own convolutions.
+    """
+
+    constant: Tensor
+    """(1, C, 4, 4): where the decoder starts."""
+
+    def __init__(
+        self, generator: Generator, *, half: torch.dtype | None = None, is_streamed: bool | None = None
+    ) -> None:
+        """Work out all that does not depend on the picture.
+
+        Args:
+            generator: holds the weights; it is not changed and not kept.
+            half: float16 or bfloat16 for the high levels; modulation and colours stay in float32.
+            is_streamed: None streams where it pays: a wide generator on a CPU in full precision.
+        """
+        super().__init__()
+        self.config = generator.config
+        device = next(generator.parameters()).device
+        if is_streamed is None:
+            is_wide = self.config.num_channels(STREAMED_FROM_PX) >= STREAMED_FROM_CHANNELS
+            is_streamed = half is None and device.type == "cpu" and is_wide
+        self.is_streamed = is_streamed and self.config.size >= STREAMED_FROM_PX
+        first_streamed = STREAMED_FROM_PX if self.is_streamed else 2 * self.config.size
+        self._num_direct = sum(side < first_streamed for side in self.config.sides)
+        with torch.no_grad():
+            self._prepare(generator, half)
+        self.requires_grad_(False).eval()
+
+    def _prepare(self, generator: Generator, half: torch.dtype | None) -> None:
+        decoder = generator.generator
+        sides = self.config.sides
+        dtypes = {side: half if half and side >= HALF_FROM_PX else torch.float32 for side in sides}
+        stages = [cast(nn.Sequential, stage) for stage in generator.encoder_stages]
+        num_streamed = len(sides) - self._num_direct
+        self.entry = StreamedEntry(stages[0]) if num_streamed else None
+        self.streamed_stages = nn.ModuleList(StreamedStage(stage) for stage in stages[1:num_streamed])
+        # The first direct stage halves the lowest streamed level, so it takes part in neither list above.
+        self.stages = nn.ModuleList(
+            PreparedStage(stage, dtypes[side])
+            for stage, side in list(zip(stages, sides[::-1], strict=True))[num_streamed:]
+        )
+        self.final_linear = PreparedLinear(cast(EqualizedLinear, generator.final_linear[0]))
+        normalize, *mapping = decoder.style
+        self.mapping = nn.Sequential(normalize, *(PreparedLinear(cast(EqualizedLinear, layer)) for layer in mapping))
+        self.register_buffer("constant", decoder.input.input.detach().clone())
+        convs = [cast(StyledConv, layer) for layer in (decoder.conv1, *decoder.convs)]
+        images = [cast(ToRGB, layer) for layer in (decoder.to_rgb1, *decoder.to_rgbs)]
+        num_direct = 2 * self._num_direct - 1
+        layer_dtypes = [dtypes[side] for side in sides for _ in range(2)][1:]
+        self.convs = nn.ModuleList(
+            PreparedStyledConv(layer, dtype)
+            for layer, dtype in zip(convs[:num_direct], layer_dtypes[:num_direct], strict=True)
+        )
+        self.to_rgbs = nn.ModuleList(PreparedToRGB(layer) for layer in images[: self._num_direct])
+        self.levels = nn.ModuleList(
+            StreamedLevel(up, conv, image)
+            for up, conv, image in zip(
+                convs[num_direct::2], convs[num_direct + 1 :: 2], images[self._num_direct :], strict=True
+            )
+        )
+
+    @property
+    def size(self) -> int:
+        """Side of input and output in px."""
+        return self.config.size
+
+    @property
+    def exact_overlap_px(self) -> int:
+        """How far tiles must overlap, in output px, to give the same pixels as the whole."""
+        if self.is_streamed or self.config.size < 2 * TILED_FROM_PX:
+            return 0
+        # With 8 rows at the lowest tiled level, the encoder's features keep 4 right ones there and more above, and the
+        # decoder starts from 4 at the level below, of which each level uses 3.
+        return 8 * self.config.size // TILED_FROM_PX
+
+    def forward(self, x: Tensor, tile_px: int = 0, overlap_px: int | None = None) -> Tensor:
+        """Restore faces.
+
+        Args:
+            x: (N, 3, size, size) RGB in [-1, 1].
+            tile_px: rows that the high levels work on at a time: a power of two from 16 up, 0 for what is fastest. Less
+                memory, the same pixels.
+            overlap_px: how many more rows a tile reads on each side; None, and anything from `exact_overlap_px` up,
+                gives the same pixels. Less is faster, and neighbouring tiles are faded into each other.
+
+        Returns:
+            (N, 3, size, size) float32 RGB, about [-1, 1] but not clamped.
+        """
+        x = x.float()
+        if self.is_streamed:
+            with Workers() as workers:
+                return self._forward_streamed(x, tile_px or None, workers)
+        if 0 < tile_px < self.size and self.exact_overlap_px:
+            return self._forward_tiled(x, tile_px, self.exact_overlap_px if overlap_px is None else overlap_px)
+        features = self._encode(x, self.stages)
+        return self._decode(self._code(features[-1]), features[::-1])[1]
+
+    def _forward_tiled(self, x: Tensor, tile_px: int, overlap_px: int) -> Tensor:
+        """The high levels in bands of rows, the encoder's maps of a band made again where the decoder needs them."""
+        scale = self.size // TILED_FROM_PX
+        num_high = scale.bit_length()
+        high = self.stages[:num_high]
+        pieces = []
+        # Always exact here: what goes into the style code shows everywhere in the face.
+        for band in plan_bands(self.size, tile_px, self.exact_overlap_px, multiple_of=2 * scale):
+            lowest_high = self._encode(x[:, :, band.start : band.end], high)[-1]
+            pieces.append(lowest_high[:, :, (band.core_start - band.start) // scale :][:, :, : band.core_px // scale])
+        features = self._encode(torch.cat(pieces, dim=2), self.stages[num_high:])
+        w = self._code(features[-1])
+        maps, rgb = self._decode(w, features[::-1])
+        out = rgb.new_zeros(x.shape[0], 3, self.size, self.size)
+        for band in plan_bands(self.size, tile_px, overlap_px, multiple_of=2 * scale):
+            rows = slice(band.start // (2 * scale), band.end // (2 * scale))
+            of_band = self._encode(x[:, :, band.start : band.end], high)[::-1]
+            _, image = self._ascend(w, of_band, self._num_direct - num_high, maps[:, :, rows], rgb[:, :, rows])
+            out[:, :, band.start : band.end] += image * band.weights(overlap_px >= self.exact_overlap_px).to(image)
+        return out
+
+    def _forward_streamed(self, x: Tensor, band_rows: int | None, workers: Workers) -> Tensor:
+        sources, lowest = self._encode_streamed(x, band_rows, workers)
+        features = self._encode(lowest, self.stages)
+        w = self._code(features[-1])
+        x, rgb = self._decode(w, features[::-1])
+        levels = [cast(StreamedLevel, level) for level in self.levels]
+        styles = level_styles(levels, w)
+        first_style, _ = levels[0].up_modulation(w)
+        out = rgb.new_empty(rgb.shape[0], 3, self.size, self.size)
+        for face in range(w.shape[0]):
+            maps = x[face].permute(1, 2, 0) * first_style[face]
+            image = rgb[face]
+            for level, of_level in zip(levels, styles[face], strict=True):
+                image = level.to_rgb.enlarged(image[None])[0]
+                # Taken off the list, so that the features are freed when their level is done.
+                maps = level(maps, sources[face].pop(0), of_level, image, band_rows, workers)
+            out[face] = image
+        return out
+
+    def _encode_streamed(
+        self, x: Tensor, band_rows: int | None, workers: Workers
+    ) -> tuple[list[list[GetRows]], Tensor]:
+        """Each face's sources of features, coarse to fine, and the maps that the first direct stage takes."""
+        assert self.entry is not None
+        sources, lowest = [], []
+        for picture in x.permute(0, 2, 3, 1).contiguous():
+            rows, side = self.entry.rows_of(picture), self.size
+            of_face = [rows]
+            for stage in self.streamed_stages:
+                rows = rows_of(stage(rows, side, band_rows, workers))
+                side //= 2
+                of_face.append(rows)
+            sources.append(of_face[::-1])
+            lowest.append(rows(0, side))
+        return sources, torch.stack(lowest).permute(0, 3, 1, 2)
+
+    @staticmethod
+    def _encode(x: Tensor, stages: Iterable[nn.Module]) -> list[Tensor]:
+        """Each direct stage's features, fine to coarse."""
+        features = []
+        for stage in stages:
+            x = stage(x)
+            features.append(x)
+        return features
+
+    def _code(self, coarsest: Tensor) -> Tensor:
+        """Style codes (N, D) from the coarsest features."""
+        return cast(Tensor, self.mapping(self.final_linear(coarsest.float().flatten(1))))
+
+    def _decode(self, w: Tensor, features: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """As many levels as there are features, coarse to fine: the last one's maps (N, C, H, W) and image."""
+        maps = self.convs[0](self.constant.expand(w.shape[0], -1, -1, -1), w, features[0])
+        return self._ascend(w, features[1:], 1, maps, self.to_rgbs[0](maps, w))
+
+    def _ascend(
+        self, w: Tensor, features: Sequence[Tensor], first_level: int, maps: Tensor, rgb: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        for level, of_level in enumerate(features, start=first_level):
+            maps = self.convs[2 * level - 1](maps, w, of_level)
+            maps = self.convs[2 * level](maps, w, of_level)
+            rgb = self.to_rgbs[level](maps, w, rgb)
+        return maps, rgb
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Rows of the picture that are worked on together: `start` to `end`, of which the core is its own."""
+
+    start: int
+    core_start: int
+    core_end: int
+    end: int
+
+    @property
+    def core_px(self) -> int:
+        return self.core_end - self.core_start
+
+    def weights(self, is_exact: bool) -> Tensor:
+        """(end - start, 1): how much each row counts; those of all bands sum to 1.
+
+        Where the overlap is exact the core counts alone. Else neighbours are faded into each other across both.
+        """
+        rows = torch.arange(self.start, self.end) + 0.5
+        if is_exact:
+            return ((rows > self.core_start) & (rows < self.core_end)).float()[:, None]
+        rise = _ramp(rows - self.core_start, self.core_start - self.start)
+        fall = _ramp(self.core_end - rows, self.end - self.core_end)
+        return (rise * fall)[:, None]
+
+
+def _ramp(distance: Tensor, overlap_px: int) -> Tensor:
+    """From 0 at -overlap_px to 1 at overlap_px; a step where nothing overlaps."""
+    if overlap_px == 0:
+        return (distance > 0).float()
+    return (0.5 + 0.5 * distance / overlap_px).clamp(0.0, 1.0)
+
+
+def plan_bands(size: int, tile_px: int, overlap_px: int, *, multiple_of: int) -> list[Band]:
+    """Bands of `tile_px` rows with `overlap_px` more on each side inside the picture, both rounded up to multiples."""
+    tile_px, overlap_px = (-(-value // multiple_of) * multiple_of for value in (tile_px, overlap_px))
+    return [
+        Band(max(start - overlap_px, 0), start, end, min(end + overlap_px, size))
+        for start, end in ((start, min(start + tile_px, size)) for start in range(0, size, tile_px))
+    ]
+
+
+def rows_of(maps: Tensor) -> GetRows:
+    """For maps that exist whole."""
+    return lambda lo, hi: maps[lo:hi]
+
+
+def level_styles(levels: list[StreamedLevel], w: Tensor) -> list[list[LevelStyles]]:
+    """Each face's styles of each level, from (N, D) style codes."""
+    up = [level.up_modulation(w) for level in levels]
+    main = [level.modulation(w) for level in levels]
+    images = [level.to_rgb.matrix(w) for level in levels]
+    return [
+        [
+            LevelStyles(
+                up_gain=up[i][1][face],
+                style=main[i][0][face],
+                gain=main[i][1][face] * level.output_scales,
+                rgb=images[i][face],
+                next_style=up[i + 1][0][face] if i + 1 < len(levels) else None,
+            )
+            for i, level in enumerate(levels)
+        ]
+        for face in range(w.shape[0])
+    ]

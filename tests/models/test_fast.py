@@ -1,0 +1,131 @@
+"""The prepared generator against the plain one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpen_core.models.fast import FastGenerator
+from gpen_core.models.gpen import Generator
+
+
+def random_generator(size: int, channel_multiplier: int = 2, narrow: float = 0.25) -> Generator:
+    """With features injected, as in trained ones, and biases that tell a wrong one."""
+    generator = Generator(size, channel_multiplier=channel_multiplier, narrow=narrow).eval().requires_grad_(False)
+    for name, parameter in generator.named_parameters():
+        if name.endswith("noise.weight"):
+            parameter.fill_(0.7)
+        elif name.endswith("bias"):
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return generator
+
+
+def random_faces(number: int, size: int) -> torch.Tensor:
+    return torch.rand(number, 3, size, size) * 2 - 1
+
+
+@torch.inference_mode()
+def difference(one, other, x) -> float:
+    expected = one(x)
+    assert expected.abs().max() > 0.5
+    return float((other(x) - expected).abs().max())
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+@pytest.mark.parametrize(
+    ("size", "channel_multiplier", "narrow"),
+    [(8, 2, 0.25), (32, 2, 0.25), (64, 2, 0.125), (128, 1, 0.25), (256, 1, 0.25), (512, 2, 0.125), (1024, 2, 0.125)],
+)
+def test_it_is_the_same_function(size, channel_multiplier, narrow, is_streamed):
+    plain = random_generator(size, channel_multiplier, narrow)
+    fast = FastGenerator(plain, is_streamed=is_streamed)
+    assert fast.is_streamed == (is_streamed and size >= 64)
+    assert difference(plain, fast, random_faces(2 if size <= 256 else 1, size)) < 1e-4
+
+
+@pytest.mark.parametrize("tile_px", [0, 4, 8, 32, 128, 512])
+def test_bands_of_any_height_give_the_same_pixels(tile_px):
+    fast = FastGenerator(random_generator(256), is_streamed=True)
+    x = random_faces(1, 256)
+    assert difference(fast, lambda x: fast(x, tile_px), x) < 1e-5
+
+
+@pytest.mark.parametrize("tile_px", [16, 64, 128])
+def test_tiles_with_the_exact_overlap_give_the_same_pixels(tile_px):
+    fast = FastGenerator(random_generator(256, narrow=0.0625), is_streamed=False)
+    x = random_faces(2, 256)
+    assert fast.exact_overlap_px == 16
+    assert difference(fast, lambda x: fast(x, tile_px), x) < 1e-5
+    assert difference(fast, lambda x: fast(x, tile_px, 64), x) < 1e-5
+
+
+def test_the_exact_overlap_is_enough_at_any_size():
+    fast = FastGenerator(random_generator(512, narrow=0.0625), is_streamed=False)
+    assert difference(fast, lambda x: fast(x, 64), random_faces(1, 512)) < 1e-5
+
+
+@pytest.mark.parametrize("overlap_px", [0, 8])
+def test_tiles_with_a_smaller_overlap_are_near(overlap_px):
+    fast = FastGenerator(random_generator(256, narrow=0.0625), is_streamed=False)
+    x = random_faces(1, 256)
+    expected, answer = fast(x), fast(x, 128, overlap_px)
+    far_from_the_edge = list(range(100)) + list(range(156, 256))
+    assert torch.allclose(answer[:, :, far_from_the_edge], expected[:, :, far_from_the_edge], atol=1e-5)
+    assert (answer - expected).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 3])
+def test_any_number_of_threads_gives_the_same_pixels_and_is_left_as_it_was(num_threads):
+    before = torch.get_num_threads()
+    fast = FastGenerator(random_generator(128), is_streamed=True)
+    x = random_faces(1, 128)
+    expected = fast(x)
+    torch.set_num_threads(num_threads)
+    try:
+        answer = fast(x)
+        assert torch.get_num_threads() == num_threads
+    finally:
+        torch.set_num_threads(before)
+    assert torch.allclose(answer, expected, atol=1e-5)
+
+
+def test_each_face_of_a_batch_is_independent():
+    fast = FastGenerator(random_generator(64), is_streamed=True)
+    x = random_faces(3, 64)
+    alone = torch.cat([fast(face[None]) for face in x])
+    assert torch.allclose(fast(x), alone, atol=1e-5)
+
+
+def test_wide_generators_are_streamed_on_a_cpu_and_others_are_not():
+    assert FastGenerator(random_generator(64, narrow=0.25)).is_streamed
+    assert not FastGenerator(random_generator(64, narrow=0.0625)).is_streamed
+    assert not FastGenerator(random_generator(64, narrow=0.25), half=torch.bfloat16).is_streamed
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_stays_near(dtype):
+    plain = random_generator(64)
+    fast = FastGenerator(plain, half=dtype)
+    x = random_faces(1, 64)
+    assert 0 < difference(plain, fast, x) < (0.1 if dtype is torch.bfloat16 else 0.01)
+    assert fast(x).dtype is torch.float32
+
+
+def test_weights_beyond_half_precisions_range_do_no_harm():
+    plain = random_generator(64)
+    for conv in plain.generator.convs:
+        # Demodulation takes these factors out again, but a plain conversion to half precision does not survive them.
+        conv.conv.weight.mul_(1e6)
+        conv.conv.modulation.weight.mul_(1e3)
+        conv.conv.modulation.bias.mul_(1e3)
+    fast = FastGenerator(plain, half=torch.float16)
+    assert difference(plain, fast, random_faces(1, 64)) < 0.02
+
+
+def test_the_generator_it_was_made_of_is_left_alone():
+    plain = random_generator(64)
+    before = {key: value.clone() for key, value in plain.state_dict().items()}
+    x = random_faces(1, 64)
+    fast = FastGenerator(plain)
+    fast(x)
+    assert all(torch.equal(value, before[key]) for key, value in plain.state_dict().items())
