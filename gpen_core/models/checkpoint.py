@@ -150,3 +150,43 @@ def load_generator(path: Path, expected_size: int | None = None) -> Generator:
             "choose the model that belongs to the file, or the file that belongs to the model."
         )
     return generator
+
+
+def check_upscaler(path: Path) -> str:
+    """Whether a file holds an RRDBNet as basicsr names its tensors, and which one: "x2, 64 features, 23 blocks".
+
+    Every name and shape follows from three of them, so nothing needs to be built.
+
+    Raises:
+        WeightsError: the file cannot be read, or is of another network.
+    """
+    state = read_state_dict(path)
+    first, grown = state.get("conv_first.weight"), state.get("body.0.rdb1.conv1.weight")
+    if first is None or grown is None or first.ndim != 4 or grown.ndim != 4:
+        raise WeightsError(f"The file {path} is not an RRDBNet upscaler: it lacks that network's first layers.")
+    features, growth = first.shape[0], grown.shape[0]
+    num_blocks = len({key.split(".")[1] for key in state if key.startswith("body.")})
+    expected = _rrdbnet_tensors(first.shape[1], features, growth, num_blocks)
+    differences = describe_differences(expected, state)
+    # Smaller scales come with their pixels folded into channels: four for x2, sixteen for x1.
+    scale = {3: 4, 12: 2, 48: 1}.get(first.shape[1])
+    if differences is not None or scale is None:
+        raise WeightsError(f"The file {path} is not an RRDBNet upscaler: {differences or 'unknown scale'}.")
+    return f"x{scale}, {features} features, {num_blocks} blocks"
+
+
+def _rrdbnet_tensors(num_in: int, features: int, growth: int, num_blocks: int) -> dict[str, Tensor]:
+    """Names and shapes of an RRDBNet's tensors, without their numbers."""
+    convolutions = {"conv_first": (num_in, features), "conv_body": (features, features)}
+    for block in range(num_blocks):
+        for dense in (1, 2, 3):
+            for layer in range(1, 6):
+                num_out = features if layer == 5 else growth
+                convolutions[f"body.{block}.rdb{dense}.conv{layer}"] = (features + (layer - 1) * growth, num_out)
+    convolutions |= dict.fromkeys(("conv_up1", "conv_up2", "conv_hr"), (features, features))
+    convolutions["conv_last"] = (features, 3)
+    tensors: dict[str, Tensor] = {}
+    for name, (num_from, num_to) in convolutions.items():
+        tensors[f"{name}.weight"] = torch.empty(num_to, num_from, 3, 3, device="meta")
+        tensors[f"{name}.bias"] = torch.empty(num_to, device="meta")
+    return tensors
