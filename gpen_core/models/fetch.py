@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit, urlunsplit
 
 from filelock import FileLock, Timeout
 
 from gpen_core.errors import WeightsError
 from gpen_core.models.places import CACHE_VARIABLE, Cache, Place, is_file, writable_cache
 from gpen_core.models.registry import ModelSpec
-from gpen_core.models.transfer import HUB_LIMITS, PARTIAL_SUFFIX
 from gpen_core.models.verify import Record, WeightsFile, hash_file, identify, set_aside, write_record
 from gpen_core.types import OnProgress, Progress
 
@@ -34,6 +34,20 @@ MIRROR_VARIABLE = "GPEN_MIRROR"
 OFFLINE_VARIABLE = "GPEN_OFFLINE"
 WORK_FOLDER = ".partial"
 """In the cache: what is not finished. A later call goes on with it."""
+PARTIAL_SUFFIX = ".incomplete"
+"""As ModelScope's client names what it has not finished."""
+CONNECT_TIMEOUT_S = 5
+READ_TIMEOUT_S = 20
+NUM_TRIES = 3
+HUB_LIMITS = {
+    "MODELSCOPE_API_CONNECT_TIMEOUT": str(CONNECT_TIMEOUT_S),
+    "MODELSCOPE_DOWNLOAD_TIMEOUT": str(READ_TIMEOUT_S),
+    "MODELSCOPE_DOWNLOAD_MAX_RETRIES": str(NUM_TRIES - 1),
+    "MODELSCOPE_REPO_TREE_PAGE_TIMEOUT_SECONDS": "10",
+    "MODELSCOPE_REPO_TREE_PAGE_MAX_ATTEMPTS": "1",
+    "TQDM_DISABLE": "1",
+}
+"""Environment of the transfer program, unless the user has set their own."""
 ANSWER_TIMEOUT_S = 12.0
 """From the start of the program to the answer that announces the file: look-up of the name, 5 s to connect, list."""
 STALL_TIMEOUT_S = 20.0
@@ -97,14 +111,22 @@ def offers_of(spec: ModelSpec) -> list[Offer]:
         for file in spec.hub_files
     ]
     bases = os.environ.get(MIRROR_VARIABLE, "").replace(",", " ").split()
-    addresses = [("the mirror", f"{base.rstrip('/')}/{spec.file_name}") for base in bases]
+    offers += [_web_offer("the mirror", f"{base.rstrip('/')}/{spec.file_name}", spec) for base in bases]
     if spec.sha256 is not None:
-        addresses += [("the authors' release", url) for url in spec.urls]
-    offers += [
-        Offer(words=f"{what} {url}", source=url, arguments=("url", url, spec.file_name), sha256=spec.sha256)
-        for what, url in addresses
-    ]
+        offers += [_web_offer("the authors' release", url, spec) for url in spec.urls]
     return offers
+
+
+def _web_offer(what: str, url: str, spec: ModelSpec) -> Offer:
+    parts = urlsplit(url)
+    # A mirror's address may hold a password, which belongs neither into a message nor into the record.
+    host = parts.netloc.rpartition("@")[2]
+    return Offer(
+        words=f"{what} ({host})",
+        source=urlunsplit(parts._replace(netloc=host)),
+        arguments=("url", url, spec.file_name),
+        sha256=spec.sha256,
+    )
 
 
 def fetch(spec: ModelSpec, report: OnProgress) -> WeightsFile:
@@ -205,9 +227,14 @@ def _fetch_from(offer: Offer, spec: ModelSpec, cache: Cache, report: OnProgress)
         write_record(cache.folder, spec.file_name, None if expected is None else record)
     received.replace(path)
     shutil.rmtree(work, ignore_errors=True)
-    licence = f"{spec.name} was fetched from {offer.words}; its licence: {spec.licence}."
     file = identify(spec, Place(path, spec.sha256, is_ours=True))
-    return replace(file, notes=(licence, *file.notes, *filter(None, (cache.note,))))
+    notes = [f"{spec.name} was fetched from {offer.words}; licence: {spec.licence_text}."]
+    if cache.problem:
+        notes.append(
+            f"The weights are kept in a temporary folder, for this run only, because {cache.problem}; "
+            f"name a folder that can be written in {CACHE_VARIABLE}."
+        )
+    return replace(file, notes=(*notes, *file.notes))
 
 
 def _transfer(offer: Offer, spec: ModelSpec, folder: Path, received: Path, report: OnProgress) -> Announced:

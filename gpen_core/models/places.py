@@ -37,8 +37,8 @@ class Cache:
     """A folder that can be written."""
 
     folder: Path
-    note: str = ""
-    """Why it is not the one it should be."""
+    problem: str = ""
+    """Why it is a temporary one."""
 
 
 def cache_folder() -> Path | None:
@@ -77,11 +77,7 @@ def writable_cache() -> Cache:
             f"The weights cannot be kept, because {problem}, and there is no temporary folder either; "
             f"name a folder that can be written in {CACHE_VARIABLE}."
         ) from error
-    note = (
-        f"The weights were kept in a temporary folder for this run only, because {problem}; "
-        f"name a folder in {CACHE_VARIABLE} to keep them."
-    )
-    return Cache(temporary, note)
+    return Cache(temporary, problem)
 
 
 @functools.cache

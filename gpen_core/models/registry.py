@@ -8,9 +8,8 @@ from typing import Literal, TypeAlias
 
 from gpen_core.errors import OptionError
 
-GPEN_LICENCE = (
-    "no licence file published; academic, non-commercial use only, as the authors' README and third parties state"
-)
+GPEN_LICENCE = "academic, non-commercial use"
+GPEN_LICENCE_NOTE = "the authors publish no licence file; their README and third parties say so"
 # ModelScope's two repositories. Each calls its generator `pytorch_model.pt`: 512 px in the first, 1024 in the other.
 PORTRAIT = "iic/cv_gpen_image-portrait-enhancement"
 PORTRAIT_HIRES = "iic/cv_gpen_image-portrait-enhancement-hires"
@@ -45,6 +44,7 @@ class ModelSpec:
     file_name: str
     """Its name in our cache folder and on mirrors."""
     licence: str
+    licence_note: str = ""
     summary: str
     """One sentence for people."""
     other_names: tuple[str, ...] = ()
@@ -63,6 +63,11 @@ class ModelSpec:
     num_bytes: int | None = None
     is_embedded: bool = False
     """The file comes with this package."""
+
+    @property
+    def licence_text(self) -> str:
+        """The licence, and how it is known."""
+        return f"{self.licence} ({self.licence_note})" if self.licence_note else self.licence
 
 
 _SPECS = (
@@ -88,6 +93,7 @@ _SPECS = (
         role="generator",
         file_name="GPEN-BFR-256.pth",
         licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
         summary="The authors' smallest model.",
         urls=(f"{GPEN_RELEASES}/GPEN-BFR-256.pth",),
         size=256,
@@ -99,6 +105,7 @@ _SPECS = (
         role="generator",
         file_name="GPEN-BFR-512.pth",
         licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
         summary="The authors' main model.",
         hub_files=(HubFile(PORTRAIT, "pytorch_model.pt"),),
         urls=(f"{GPEN_RELEASES}/GPEN-BFR-512.pth",),
@@ -111,6 +118,7 @@ _SPECS = (
         role="generator",
         file_name="GPEN-BFR-1024.pth",
         licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
         summary="The authors' model for large faces.",
         hub_files=(HubFile(PORTRAIT_HIRES, "pytorch_model.pt"),),
         size=1024,
@@ -120,6 +128,7 @@ _SPECS = (
         role="generator",
         file_name="GPEN-BFR-2048.pth",
         licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
         summary="The authors' model for selfies; experimental here.",
         other_names=("pytorch_model-2048.pt",),
         hub_files=(HubFile(PORTRAIT_HIRES, "pytorch_model-2048.pt"),),
@@ -161,6 +170,7 @@ _SPECS = (
         role="upscaler",
         file_name="realesrnet_x2.pth",
         licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
         summary="The background upscaler of the authors' pipeline.",
         hub_files=_in_both("super_resolution/realesrnet_x2.pth", is_as_released=True),
         urls=(f"{GPEN_RELEASES}/realesrnet_x2.pth",),

@@ -21,21 +21,9 @@ from typing import Any
 
 import requests
 
-CONNECT_TIMEOUT_S = 5
-READ_TIMEOUT_S = 20
-NUM_TRIES = 3
+from gpen_core.models.fetch import CONNECT_TIMEOUT_S, NUM_TRIES, PARTIAL_SUFFIX, READ_TIMEOUT_S
+
 CHUNK_BYTES = 1 << 16
-PARTIAL_SUFFIX = ".incomplete"
-"""As ModelScope's client names what it has not finished."""
-HUB_LIMITS = {
-    "MODELSCOPE_API_CONNECT_TIMEOUT": str(CONNECT_TIMEOUT_S),
-    "MODELSCOPE_DOWNLOAD_TIMEOUT": str(READ_TIMEOUT_S),
-    "MODELSCOPE_DOWNLOAD_MAX_RETRIES": str(NUM_TRIES - 1),
-    "MODELSCOPE_REPO_TREE_PAGE_TIMEOUT_SECONDS": "10",
-    "MODELSCOPE_REPO_TREE_PAGE_MAX_ATTEMPTS": "1",
-    "TQDM_DISABLE": "1",
-}
-"""Environment of this program, unless the user has set their own."""
 
 
 class Refused(Exception):  # noqa: N818 - not a fault of ours
@@ -65,7 +53,8 @@ def _say(**message: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    # Not through `sys.stdin`, whose lock the interpreter would wait for at its end.
+    os.read(sys.stdin.fileno(), 1)
     os._exit(1)
 
 

@@ -54,6 +54,11 @@ def find_path(spec: ModelSpec) -> Path | None:
     return None
 
 
+def can_be_fetched(spec: ModelSpec) -> bool:
+    """Whether a missing file would be asked for somewhere."""
+    return bool(offers_of(spec)) and not is_offline()
+
+
 def best_present() -> ModelSpec:
     """What `auto` means on this machine: the best official generator whose file is here, else the embedded starter."""
     return next((spec for spec in map(get_spec, AUTO_ORDER) if is_present(spec)), STARTER)
@@ -110,7 +115,7 @@ def load_weights(spec: ModelSpec, load: Load[T], report: OnProgress = _ignore_pr
         return found
     if is_offline():
         reason = f"{OFFLINE_VARIABLE} forbids to fetch them"
-    elif not offers_of(spec):
+    elif not can_be_fetched(spec):
         reason = "nobody is known to publish them"
     else:
         try:
