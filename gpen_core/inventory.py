@@ -57,6 +57,6 @@ def load_strictly(spec: ModelSpec, path: Path) -> None:
     elif spec.role == "parser":
         FacexlibParser(path, "cpu")
     elif spec.role == "upscaler":
-        check_upscaler(path)
+        check_upscaler(path, spec.scale)
     else:
         load_eqface(Backbone() if spec.name == "eqface-backbone" else QualityHead(), path)

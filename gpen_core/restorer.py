@@ -179,7 +179,7 @@ class Restorer:
         with clock.stage("restore", is_counted=True):
             faces, ran = self._restore_faces(photo.pixels, found, reasons, options, report)
         with clock.stage("blend"):
-            composition = self._compose(canvas, faces, options)
+            composition = self._compose(canvas, faces, options, report)
             shown = tuple(composition.patches)
             faces = tuple(face if face.restored is None or face.index in shown else _outside(face) for face in faces)
             pixels = composition.blend(options.strength, shown)
@@ -190,6 +190,7 @@ class Restorer:
             shown=shown,
             strength=options.strength,
             scale=options.scale,
+            mask=options.mask,
             model=self.crop_restorer.model_name,
             detector=self.detector.name,
             device=self.crop_restorer.device_name,
@@ -246,7 +247,9 @@ class Restorer:
             restored=restored,
         )
 
-    def _compose(self, canvas: Pixels, faces: Sequence[RestoredFace], options: RestoreOptions) -> Composition:
+    def _compose(
+        self, canvas: Pixels, faces: Sequence[RestoredFace], options: RestoreOptions, report: OnProgress
+    ) -> Composition:
         soft = EllipseMask(self._template(options), self.crop_restorer.size)
         patches: dict[int, Patch] = {}
         for face in faces:
@@ -255,6 +258,7 @@ class Restorer:
             affine = rescale_source(face.crop.affine, float(options.scale))
             mask: FaceMask = soft
             if options.mask == "parsing" and self._parser is not None:
+                report(Progress("blend", face.index, len(faces)))
                 mask = ParsedMask(soft, self._parser.parse(face.restored), self.crop_restorer.size)
             patch = make_patch(canvas, face.restored, affine, mask)
             if patch is not None:

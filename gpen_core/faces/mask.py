@@ -21,10 +21,10 @@ MIN_FEATHER_PX = 18.0
 """In result pixels, however small the face: a restored tone 5 levels off then changes by under one level over 3 px."""
 EASE = 0.15
 """Share of the ramp that is rounded off at each end, so that no kink shows."""
-PARSED_RIM = 10 / 512
-"""Share of the crop's side that an outline loses at each rim: where the crop ends, the face must not seem to."""
 PARSED_BLUR = 15.6 / 512
 """Standard deviation of an outline's blur, as a share of the crop's side: facexlib's two passes of 11 px in one."""
+PARSED_RIM = 2.5 * PARSED_BLUR
+"""Share of the side that an outline loses at each rim before the blur, which then has faded where the crop ends."""
 
 
 class FaceMask(Protocol):

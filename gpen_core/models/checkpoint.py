@@ -152,27 +152,25 @@ def load_generator(path: Path, expected_size: int | None = None) -> Generator:
     return generator
 
 
-def check_upscaler(path: Path) -> str:
-    """Whether a file holds an RRDBNet as basicsr names its tensors, and which one: "x2, 64 features, 23 blocks".
+def check_upscaler(path: Path, expected_scale: int) -> None:
+    """Check that a file holds an RRDBNet of this scale, as basicsr names its tensors.
 
-    Every name and shape follows from three of them, so nothing needs to be built.
+    Every name and shape follows from three of them, so no network needs to be built.
 
     Raises:
-        WeightsError: the file cannot be read, or is of another network.
+        WeightsError: the file cannot be read, or is of another network or scale.
     """
     state = read_state_dict(path)
     first, grown = state.get("conv_first.weight"), state.get("body.0.rdb1.conv1.weight")
     if first is None or grown is None or first.ndim != 4 or grown.ndim != 4:
         raise WeightsError(f"The file {path} is not an RRDBNet upscaler: it lacks that network's first layers.")
-    features, growth = first.shape[0], grown.shape[0]
     num_blocks = len({key.split(".")[1] for key in state if key.startswith("body.")})
-    expected = _rrdbnet_tensors(first.shape[1], features, growth, num_blocks)
-    differences = describe_differences(expected, state)
-    # Smaller scales come with their pixels folded into channels: four for x2, sixteen for x1.
-    scale = {3: 4, 12: 2, 48: 1}.get(first.shape[1])
-    if differences is not None or scale is None:
-        raise WeightsError(f"The file {path} is not an RRDBNet upscaler: {differences or 'unknown scale'}.")
-    return f"x{scale}, {features} features, {num_blocks} blocks"
+    differences = describe_differences(_rrdbnet_tensors(first.shape[1], len(first), len(grown), num_blocks), state)
+    if differences is not None:
+        raise WeightsError(f"The file {path} is not an RRDBNet upscaler: {differences}.")
+    # At x2 and x1 the network sees blocks of 2 x 2 and 4 x 4 pixels as channels.
+    if first.shape[1] != 3 * (4 // expected_scale) ** 2:
+        raise WeightsError(f"The file {path} is an RRDBNet upscaler of another scale than x{expected_scale}.")
 
 
 def _rrdbnet_tensors(num_in: int, features: int, growth: int, num_blocks: int) -> dict[str, Tensor]:

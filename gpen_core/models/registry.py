@@ -54,6 +54,8 @@ class ModelSpec:
     """Where its authors publish it. Asked last, and only for files whose hash is known."""
     size: int = 0
     """Side of a generator's crop in px; 0 for other roles."""
+    scale: int = 0
+    """How many times larger an upscaler makes a picture; 0 for other roles."""
     template: Literal["ffhq", "gpen"] = "gpen"
     """Alignment template the generator is used with."""
     strength_coefficients: tuple[float, ...] | None = None
@@ -174,6 +176,7 @@ _SPECS = (
         summary="The background upscaler of the authors' pipeline.",
         hub_files=_in_both("super_resolution/realesrnet_x2.pth", is_as_released=True),
         urls=(f"{GPEN_RELEASES}/realesrnet_x2.pth",),
+        scale=2,
         sha256="a8bc646e373d3aa593842d071f2bd876d3db2cc969f8d3efa6cf961cc421c2d1",
         num_bytes=77228423,
     ),
@@ -184,6 +187,7 @@ _SPECS = (
         licence="BSD-3-Clause",
         summary="Real-ESRGAN's background upscaler, twice the size.",
         urls=(f"{REAL_ESRGAN_RELEASES}/v0.2.1/RealESRGAN_x2plus.pth",),
+        scale=2,
         sha256="49fafd45f8fd7aa8d31ab2a22d14d91b536c34494a5cfe31eb5d89c2fa266abb",
         num_bytes=67061725,
     ),
@@ -194,6 +198,7 @@ _SPECS = (
         licence="BSD-3-Clause",
         summary="Real-ESRGAN's background upscaler, four times the size.",
         urls=(f"{REAL_ESRGAN_RELEASES}/v0.1.0/RealESRGAN_x4plus.pth",),
+        scale=4,
         sha256="4fa0d38905f75ac06eb49a7951b426670021be3018265fd191d2125df9d682f1",
         num_bytes=67040989,
     ),
