@@ -69,7 +69,8 @@ def _list_models() -> int:
 
 
 def _row(status: WeightsStatus) -> tuple[str, ...]:
-    from gpen_core.models.fetch import in_megabytes, offers_of
+    from gpen_core.models.sources import offers_of
+    from gpen_core.models.watch import in_megabytes
 
     spec, file = status.spec, status.file
     num_bytes = file.path.stat().st_size if file else spec.num_bytes
@@ -152,11 +153,19 @@ class FetchBar:
         from tqdm import tqdm
 
         name = progress.detail.split(",")[0]
+        total = progress.total or None
         if name != self._name:
             self.__exit__()
             self._name = name
-            if name in SPECS:
-                print(f"fetching {name}; licence: {SPECS[name].licence_text}", file=sys.stderr)
-            self._bar = tqdm(unit="B", unit_scale=True, desc=name, disable=None, file=sys.stderr)
-        self._bar.total, self._bar.n = progress.total or None, progress.done
+            print(f"fetching {name}", file=sys.stderr)
+            self._bar = tqdm(
+                unit="B",
+                unit_scale=True,
+                desc=name,
+                initial=progress.done,
+                total=total,
+                disable=None,
+                file=sys.stderr,
+            )
+        self._bar.total, self._bar.n = total, progress.done
         self._bar.refresh()

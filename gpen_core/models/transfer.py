@@ -1,4 +1,4 @@
-"""Bring one file from ModelScope or a web address into a folder. A program that `gpen_core.models.fetch` starts.
+"""Bring one file from ModelScope or a web address into a folder. A program that `gpen_core.models.watch` starts.
 
 It has a process of its own because ModelScope's client reads its time limits from the environment once, draws bars of
 its own, cannot be stopped while it waits, and because looking up a name has no time limit anywhere.
@@ -21,7 +21,7 @@ from typing import Any
 
 import requests
 
-from gpen_core.models.fetch import CONNECT_TIMEOUT_S, NUM_TRIES, PARTIAL_SUFFIX, READ_TIMEOUT_S
+from gpen_core.models.watch import CONNECT_TIMEOUT_S, NUM_TRIES, PARTIAL_SUFFIX, READ_TIMEOUT_S
 
 CHUNK_BYTES = 1 << 16
 

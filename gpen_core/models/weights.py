@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpen_core.errors import WeightsError
-from gpen_core.models.fetch import OFFLINE_VARIABLE, Unobtainable, fetch, in_megabytes, is_offline, offers_of
+from gpen_core.models.fetch import fetch
 from gpen_core.models.places import (
     CACHE_VARIABLE,
     WEIGHTS_DIR_VARIABLE,
@@ -18,7 +18,9 @@ from gpen_core.models.places import (
     weights_folder,
 )
 from gpen_core.models.registry import AUTO_ORDER, STARTER, ModelSpec, find_spec_by_hash, get_spec
+from gpen_core.models.sources import OFFLINE_VARIABLE, is_offline, offers_of
 from gpen_core.models.verify import WeightsFile, found_file, hash_file, identify, set_aside
+from gpen_core.models.watch import Unobtainable, in_megabytes
 from gpen_core.types import OnProgress, Progress
 
 T = TypeVar("T")

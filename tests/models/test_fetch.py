@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from gpen_core.errors import Cancelled, WeightsError
-from gpen_core.models import fetch
+from gpen_core.models import watch
 from gpen_core.models.registry import SPECS, HubFile, ModelSpec
+from gpen_core.models.sources import offers_of
 from gpen_core.models.verify import hash_file, read_records
 from gpen_core.models.weights import verified_file
 from tests.hub_server import Fault, HubServer
@@ -242,7 +243,7 @@ def test_what_a_mirror_may_answer(hub, cache, monkeypatch, fault, words):
 
 @pytest.mark.parametrize("kind", ["stall", "drip"])
 def test_a_stall_ends_and_is_gone_on_with_later(hub, cache, monkeypatch, kind):
-    monkeypatch.setattr(fetch, "STALL_TIMEOUT_S", 0.8)
+    monkeypatch.setattr(watch, "STALL_TIMEOUT_S", 0.8)
     hub.faults[HUB_KEY] = Fault(kind, after=NUM_BYTES // 2)
     start = time.monotonic()
     with pytest.raises(WeightsError, match="sent nothing for 1 s") as caught:
@@ -256,7 +257,7 @@ def test_a_stall_ends_and_is_gone_on_with_later(hub, cache, monkeypatch, kind):
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(hub, cache, monkeypatch):
-    monkeypatch.setattr(fetch, "ANSWER_TIMEOUT_S", 0.8)
+    monkeypatch.setattr(watch, "ANSWER_TIMEOUT_S", 0.8)
     hub.faults[REPO] = Fault("stall")
     with pytest.raises(WeightsError, match="did not answer in time"):
         verified_file(TINY)
@@ -332,7 +333,7 @@ def test_raising_in_progress_stops_it(hub, cache):
 
 
 def test_a_disk_too_small_is_named_before_the_download(hub, cache, monkeypatch):
-    monkeypatch.setattr(fetch.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
+    monkeypatch.setattr(watch.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
     with pytest.raises(WeightsError, match=r"The disk is full: tiny needs 0\.3 MB in .*cache; free some room"):
         verified_file(TINY)
     assert visible(cache) == set() and not list(cache.rglob("*.pt*"))
@@ -377,7 +378,7 @@ def test_without_the_hubs_client_the_mirror_is_asked(hub, cache, monkeypatch, tm
 
 def test_the_registrys_sources_are_asked_in_order(monkeypatch):
     monkeypatch.setenv("GPEN_MIRROR", "https://mirror.example/weights/")
-    assert [offer.source for offer in fetch.offers_of(SPECS["gpen-bfr-512"])] == [
+    assert [offer.source for offer in offers_of(SPECS["gpen-bfr-512"])] == [
         "modelscope:iic/cv_gpen_image-portrait-enhancement/pytorch_model.pt",
         "https://mirror.example/weights/GPEN-BFR-512.pth",
         "https://public-vigen-video.oss-cn-shanghai.aliyuncs.com/robin/models/GPEN-BFR-512.pth",
