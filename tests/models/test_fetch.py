@@ -163,7 +163,7 @@ def test_two_processes_fetch_once(hub, cache):
         wait_for(lambda: hub.num_bytes_sent[HUB_KEY])
         with start_fetching() as second:
             assert second.stdout.readline() == "fetching\n"
-            time.sleep(1)
+            time.sleep(0.7)
             hub.is_closing.set()
             told = [process.communicate(timeout=60)[0] for process in (first, second)]
     assert all(text.strip().startswith(("True", "fetching\nTrue")) for text in told)
@@ -171,15 +171,14 @@ def test_two_processes_fetch_once(hub, cache):
     assert len(hub.asked) == 2 and start_of(hub.asked[1]) == NUM_BYTES // 2
 
 
-@pytest.mark.parametrize("kind", ["wrong", "zeroed"])
-def test_wrong_bytes_are_fetched_once_more_and_never_kept(hub, cache, kind):
-    hub.faults[HUB_KEY] = Fault(kind, times=1)
+def test_wrong_bytes_are_fetched_once_more(hub, cache):
+    hub.faults[HUB_KEY] = Fault("wrong", times=1)
     assert verified_file(TINY).is_verified and is_whole(cache, hub)
     assert len(hub.asked) == 2
 
-    shutil.rmtree(cache)
-    hub.asked.clear()
-    hub.faults[HUB_KEY] = Fault(kind)
+
+def test_a_zeroed_tail_is_fetched_once_more_and_never_kept(hub, cache):
+    hub.faults[HUB_KEY] = Fault("zeroed")
     with pytest.raises(WeightsError, match="sent a damaged file") as caught:
         verified_file(TINY)
     check_sentence(str(caught.value))
@@ -241,23 +240,22 @@ def test_what_a_mirror_may_answer(hub, cache, monkeypatch, fault, words):
     assert visible(cache) == set()
 
 
-@pytest.mark.parametrize("kind", ["stall", "drip"])
-def test_a_stall_ends_and_is_gone_on_with_later(hub, cache, monkeypatch, kind):
-    monkeypatch.setattr(watch, "STALL_TIMEOUT_S", 0.8)
+@pytest.mark.parametrize(("kind", "timeout_s"), [("stall", 2.0), ("drip", 0.5)])
+def test_a_stall_ends_and_is_gone_on_with_later(hub, cache, monkeypatch, kind, timeout_s):
     hub.faults[HUB_KEY] = Fault(kind, after=NUM_BYTES // 2)
-    start = time.monotonic()
-    with pytest.raises(WeightsError, match="sent nothing for 1 s") as caught:
+    with monkeypatch.context() as patch, pytest.raises(WeightsError, match="sent nothing for") as caught:
+        patch.setattr(watch, "STALL_TIMEOUT_S", timeout_s)
         verified_file(TINY)
-    assert time.monotonic() - start < 5
     check_sentence(str(caught.value))
     assert visible(cache) == set()
-    hub.faults.clear()
-    assert verified_file(TINY).is_verified and is_whole(cache, hub)
-    assert start_of(hub.asked[-1]) >= NUM_BYTES // 2
+    if kind == "stall":
+        hub.faults.clear()
+        assert verified_file(TINY).is_verified and is_whole(cache, hub)
+        assert start_of(hub.asked[-1]) == NUM_BYTES // 2
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(hub, cache, monkeypatch):
-    monkeypatch.setattr(watch, "ANSWER_TIMEOUT_S", 0.8)
+    monkeypatch.setattr(watch, "ANSWER_TIMEOUT_S", 0.6)
     hub.faults[REPO] = Fault("stall")
     with pytest.raises(WeightsError, match="did not answer in time"):
         verified_file(TINY)
