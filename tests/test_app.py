@@ -333,7 +333,8 @@ def test_wrong_value_gives_one_sentence(
 
 def test_controls_come_from_the_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GPEN_CACHE", str(tmp_path))
-    (tmp_path / "GPEN-BFR-512.pth").write_text("read when it is used")
+    (tmp_path / "GPEN-BFR-1024.pth").write_text("read when it is used")
+    (tmp_path / "GPEN-BFR-512.pth").write_text("not 284 MB")
     page = app.build_page(lambda model, report: pytest.fail("building the page asked for a restorer"))
     config = page.get_config_file()
     controls = {part["props"].get("elem_id"): part["props"] for part in config["components"]}
@@ -344,11 +345,11 @@ def test_controls_come_from_the_options(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert limits.help.lower() in strength["info"].lower()
     assert tuple(value for _, value in scale["choices"]) == allowed(RestoreOptions, "scale").choices
     assert scale["value"] == default(RestoreOptions, "scale")
-    assert [value for _, value in model["choices"]] == [MODEL, "gpen-bfr-512"]
-    assert model["value"] == "gpen-bfr-512"
-    assert "gpen-bfr-1024" in model["info"]
+    assert [value for _, value in model["choices"]] == [MODEL, "gpen-bfr-1024"]
+    assert model["value"] == "gpen-bfr-1024"
+    assert "gpen-bfr-512" in model["info"]
     about = next(text for text in map(_text, config["components"]) if "**Models.**" in text)
-    assert str(tmp_path) in about and "`GPEN-BFR-1024.pth`" in about and "CC0" in about and "non-commercial" in about
+    assert str(tmp_path) in about and "GPEN-BFR-512.pth" in about and "CC0" in about and "non-commercial" in about
     assert "no licence file" in controls["licence"]["value"]
     runs = [function for function in page.fns.values() if function.concurrency_id == "restore"]
     assert len(runs) == 2 and all(function.concurrency_limit == 1 for function in runs)

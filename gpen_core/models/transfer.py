@@ -84,7 +84,7 @@ def _from_hub(folder: Path, repo: str, path: str) -> None:
         listed = next((file for file in api.list_repo_files(repo, "model") if file.path == path), None)
         if listed is None:
             raise Refused(f"has no file {path} in {repo}")
-        _say(bytes=listed.size or None, sha256=listed.sha256)
+        _say(bytes=listed.size or None, sha256=(listed.sha256 or "").lower() or None)
         # Without the hash: the client would fetch a file of wrong bytes three times. `fetch` looks at them.
         api.download_file(
             repo, "model", path, local_dir=folder / "files", cache_dir=folder, file_size=listed.size or None

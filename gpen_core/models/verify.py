@@ -70,12 +70,10 @@ def write_record(folder: Path, file_name: str, record: Record | None) -> None:
     temporary.replace(folder / LOCK_NAME)
 
 
-def identify(spec: ModelSpec, place: Place) -> WeightsFile:
-    """Check size and hash of the file at `place`.
+def known_files(spec: ModelSpec, place: Place) -> dict[str, int | None]:
+    """Hash and size of the files that may be at `place`: the published one, and the one that was downloaded there.
 
-    Raises:
-        WeightsError: they are not what is known of it.
-        OSError: it cannot be read.
+    Empty where any file may be there; a size is None where it is not known.
     """
     known: dict[str, int | None] = {}
     if place.sha256 is not None:
@@ -83,10 +81,26 @@ def identify(spec: ModelSpec, place: Place) -> WeightsFile:
     record = read_records(place.path.parent).get(place.path.name) if place.is_ours else None
     if record is not None:
         known[record.sha256] = record.bytes
+    return known
+
+
+def has_known_size(known: dict[str, int | None], num_bytes: int) -> bool:
+    """Whether a file of this size may be one of the known ones. An empty file never is."""
+    return num_bytes > 0 and (not known or any(size in (None, num_bytes) for size in known.values()))
+
+
+def identify(spec: ModelSpec, place: Place) -> WeightsFile:
+    """Check size and hash of the file at `place`.
+
+    Raises:
+        WeightsError: they are not what is known of it.
+        OSError: it cannot be read.
+    """
+    known = known_files(spec, place)
     num_bytes = place.path.stat().st_size
-    if known and all(expected not in (None, num_bytes) for expected in known.values()):
-        expected_words = " or ".join(str(expected) for expected in known.values())
-        raise WeightsError(_not_the_file(spec, place.path, f"it has {num_bytes} bytes, expected {expected_words}"))
+    if not has_known_size(known, num_bytes):
+        expected = " or ".join(str(size) for size in known.values()) or "more"
+        raise WeightsError(_not_the_file(spec, place.path, f"it has {num_bytes} bytes, expected {expected}"))
     sha256 = hash_file(place.path)
     if known and sha256 not in known:
         raise WeightsError(_not_the_file(spec, place.path, f"its sha256 is {sha256}, expected {' or '.join(known)}"))

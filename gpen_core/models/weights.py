@@ -19,7 +19,15 @@ from gpen_core.models.places import (
 )
 from gpen_core.models.registry import AUTO_ORDER, STARTER, ModelSpec, find_spec_by_hash, get_spec
 from gpen_core.models.sources import OFFLINE_VARIABLE, is_offline, offers_of
-from gpen_core.models.verify import WeightsFile, found_file, hash_file, identify, set_aside
+from gpen_core.models.verify import (
+    WeightsFile,
+    found_file,
+    has_known_size,
+    hash_file,
+    identify,
+    known_files,
+    set_aside,
+)
 from gpen_core.models.watch import Unobtainable, in_megabytes
 from gpen_core.types import OnProgress, Progress
 
@@ -49,10 +57,8 @@ def is_present(spec: ModelSpec) -> bool:
 def find_path(spec: ModelSpec) -> Path | None:
     """The first file of the spec's name, and of its size where that is known; None where there is none."""
     for place in places_of(spec):
-        if is_file(place.path):
-            num_bytes = place.path.stat().st_size
-            if num_bytes == spec.num_bytes or (num_bytes and (place.sha256 is None or place.is_ours)):
-                return place.path
+        if is_file(place.path) and has_known_size(known_files(spec, place), place.path.stat().st_size):
+            return place.path
     return None
 
 
@@ -98,11 +104,11 @@ def load_model(
         if found is not None:
             return found
     file, loaded = load_weights(STARTER, load)
-    why = passed or [
-        f"{STARTER.name} was used, because no official GPEN weights are on this machine; "
+    why = (
+        f"{STARTER.name} was used, because no official GPEN weights {'here fit' if passed else 'are on this machine'}; "
         f"{download_command(get_spec(AUTO_ORDER[0]))} fetches them."
-    ]
-    return replace(file, notes=(*why, *file.notes)), loaded
+    )
+    return replace(file, notes=(*passed, why, *file.notes)), loaded
 
 
 def load_weights(spec: ModelSpec, load: Load[T], report: OnProgress = _ignore_progress) -> tuple[WeightsFile, T]:
@@ -116,7 +122,7 @@ def load_weights(spec: ModelSpec, load: Load[T], report: OnProgress = _ignore_pr
     if found is not None:
         return found
     if is_offline():
-        reason = f"{OFFLINE_VARIABLE} forbids to fetch them"
+        reason = f"{OFFLINE_VARIABLE} forbids fetching them"
     elif not can_be_fetched(spec):
         reason = "nobody is known to publish them"
     else:

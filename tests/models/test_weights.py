@@ -251,6 +251,7 @@ def test_auto_says_which_file_it_could_not_use(folders, no_network):
     file = resolve_model("auto")
     assert file.spec is STARTER
     assert str(path) in file.notes[0]
+    assert "starter-256 was used, because no official GPEN weights here fit" in file.notes[1]
 
 
 def test_auto_prefers_an_official_file(folders, monkeypatch, tiny):
@@ -266,6 +267,11 @@ def test_presence_reads_no_file_but_knows_sizes(folders, tiny):
     path.write_bytes(b"x")
     assert not is_present(get_spec("gpen-bfr-512"))
     assert best_present() is STARTER
+    cached = folders["GPEN_CACHE"] / "GPEN-BFR-512.pth"
+    cached.write_bytes(b"xyz")
+    assert not is_present(get_spec("gpen-bfr-512"))
+    write_record(cached.parent, cached.name, Record(file=cached.name, sha256="0", bytes=3, source="hub", date="today"))
+    assert is_present(get_spec("gpen-bfr-512"))
     (folders["GPEN_WEIGHTS_DIR"] / "GPEN-BFR-1024.pth").write_bytes(b"x")
     assert is_present(get_spec("gpen-bfr-1024"))
 
