@@ -46,7 +46,7 @@ WARNING = (
     "AI repaints the faces: details may be invented. A result is not evidence of what a person looks like or who it is."
 )
 OFFICIAL = get_spec("gpen-bfr-512")
-LICENCES = f"Licences: {STARTER.name} {STARTER.licence}, any use; official GPEN weights {OFFICIAL.licence_text}."
+LICENCES = f"Licences: {STARTER.name}: {STARTER.licence}, any use; official GPEN weights: {OFFICIAL.licence_text}."
 START = "Add a photo, then press Restore."
 NO_PHOTO = "Add a photo first."
 RUNNING = "Restoring…"
