@@ -25,17 +25,18 @@ import gradio as gr
 from gradio.utils import get_upload_folder, is_in_or_equal
 
 from gpen_core.errors import GpenError, OptionError, PhotoError
-from gpen_core.models.registry import SPECS, STARTER
-from gpen_core.models.weights import best_present, is_present, weights_folder
+from gpen_core.models.places import cache_folder
+from gpen_core.models.registry import SPECS, STARTER, get_spec
+from gpen_core.models.weights import best_present, can_be_fetched, describe_identity, is_present
 from gpen_core.options import RestoreOptions, RuntimeOptions, Strength, allowed, default
 from gpen_core.photo.preview import PREVIEW_LONG_SIDE_PX, write_preview
-from gpen_core.types import Progress
+from gpen_core.types import OnProgress, Progress
 
 if TYPE_CHECKING:
     from gpen_core.restorer import Restorer
     from gpen_core.result import RestoreResult
 
-GetRestorer: TypeAlias = "Callable[[str], Restorer]"
+GetRestorer: TypeAlias = "Callable[[str, OnProgress], Restorer]"
 Upload: TypeAlias = dict[str, Any] | None
 """What Gradio knows of an uploaded file; its bytes are at `path`."""
 
@@ -44,6 +45,8 @@ ABOUT = "Models, limits, privacy"
 WARNING = (
     "AI repaints the faces: details may be invented. A result is not evidence of what a person looks like or who it is."
 )
+OFFICIAL = get_spec("gpen-bfr-512")
+LICENCES = f"Licences: {STARTER.name}: {STARTER.licence}, any use; official GPEN weights: {OFFICIAL.licence_text}."
 START = "Add a photo, then press Restore."
 NO_PHOTO = "Add a photo first."
 RUNNING = "Restoring…"
@@ -52,6 +55,7 @@ MAX_FILE_SIZE = "50mb"
 STATE_LIFE_S = 3600
 CACHE_SWEEP_S, CACHE_LIFE_S = 3600, 7200
 STAGES = {
+    "fetch": (0.0, 0.1, "Fetching the weights"),
     "prepare": (0.0, 0.1, "Preparing the model"),
     "read": (0.1, 0.15, "Reading the photo"),
     "detect": (0.15, 0.3, "Finding faces"),
@@ -67,19 +71,20 @@ CSS = """
 
 
 class Restorers:
-    """One `Restorer` a model, loaded at its first use and shared by all visitors."""
+    """One `Restorer` a model, loaded at its first use, fetched before if need be, and shared by all visitors."""
 
     def __init__(self, device: str) -> None:
         self._device = device
         self._loaded: dict[str, Restorer] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, model: str) -> Restorer:
+    def __call__(self, model: str, report: OnProgress) -> Restorer:
         from gpen_core.restorer import Restorer  # here, because it loads torch
 
         with self._lock:
             if model not in self._loaded:
-                self._loaded[model] = Restorer(runtime=RuntimeOptions(model=model, device=self._device))
+                runtime = RuntimeOptions(model=model, device=self._device)
+                self._loaded[model] = Restorer(runtime=runtime, on_progress=report)
             return self._loaded[model]
 
 
@@ -153,7 +158,7 @@ class Handlers:
             options = RestoreOptions(strength=strength, scale=scale)
             path, content = read_upload(photo)
             report(Progress("prepare", 0, 1))
-            return Finished(self._get_restorer(model).restore(content, options, report), path.name)
+            return Finished(self._get_restorer(model, report).restore(content, options, report), path.name)
         except GpenError as error:
             # Gradio shows the message as HTML.
             raise gr.Error(escape(str(error), quote=False), print_exception=False) from error
@@ -177,8 +182,9 @@ def read_upload(photo: Upload) -> tuple[Path, bytes]:
 def progress_for(progress: gr.Progress) -> Callable[[Progress], None]:
     def report(step: Progress) -> None:
         begin, end, words = STAGES[step.stage]
-        counted = f" ({step.done} of {step.total})" if step.total > 1 else ""
-        progress(begin + (end - begin) * step.done / max(step.total, 1), desc=words + counted)
+        counted = step.detail or (f"{step.done} of {step.total}" if step.total > 1 else "")
+        share = min(step.done / max(step.total, 1), 1)
+        progress(begin + (end - begin) * share, desc=words + (f" ({counted})" if counted else ""))
 
     return report
 
@@ -248,6 +254,7 @@ def build_page(get_restorer: GetRestorer) -> gr.Blocks:
                 download = gr.DownloadButton("Download full-quality PNG", interactive=False, elem_id="download")
         with gr.Accordion(ABOUT, open=False, elem_id="about"):
             gr.Markdown(about_text())
+        gr.Markdown(LICENCES, elem_id="licence")
         connect(Handlers(get_restorer), inputs, run, [result, status, download])
     page.queue(max_size=16, default_concurrency_limit=4)
     return page
@@ -298,11 +305,17 @@ def photo_input() -> gr.Image:
 
 
 def model_choice() -> gr.Radio:
-    names = [spec.name for spec in SPECS.values() if spec.role == "generator"]
-    present = [name for name in names if is_present(SPECS[name])]
-    missing = [name for name in names if name not in present]
-    info = f"Not on this machine: {', '.join(missing)}. See “{ABOUT}” below." if missing else None
-    return gr.Radio(present, value=best_present().name, label="Model", info=info, elem_id="model")
+    specs = [spec for spec in SPECS.values() if spec.role == "generator"]
+    present = [spec.name for spec in specs if is_present(spec)]
+    fetched = [spec.name for spec in specs if spec.name not in present and can_be_fetched(spec)]
+    missing = [spec.name for spec in specs if spec.name not in (*present, *fetched)]
+    best = best_present()
+    info = [f"{best.name} to begin with, because no official weights are on this machine."] if best is STARTER else []
+    if fetched:
+        info.append(f"Fetched once, when first used: {', '.join(fetched)}.")
+    if missing:
+        info.append(f"Not on this machine: {', '.join(missing)}. See “{ABOUT}” below.")
+    return gr.Radio([*present, *fetched], value=best.name, label="Model", info=" ".join(info) or None, elem_id="model")
 
 
 def strength_slider() -> gr.Slider:
@@ -336,18 +349,17 @@ def common(name: str) -> dict[str, Any]:
 
 
 def about_text() -> str:
-    folder = str(weights_folder()).replace(str(Path.home()), "~", 1)
+    folder = str(cache_folder() or "a folder named in GPEN_CACHE").replace(os.path.expanduser("~"), "~", 1)  # noqa: PTH111
     lines = [f"**Models.** The file of a missing one belongs into `{folder}`; then start the page again.\n"]
     for spec in SPECS.values():
         if spec.role == "generator":
-            where = "ready" if is_present(spec) else f"missing: `{spec.file_name}`"
+            where = "ready" if is_present(spec) else f"missing: `{describe_identity(spec)}`"
             lines.append(f"- **{spec.name}** ({where}). {spec.summary} Licence: {spec.licence}.")
     hours = (CACHE_SWEEP_S + CACHE_LIFE_S) // 3600
     return "\n".join(
         [
             *lines,
-            f"\n**Licences.** {STARTER.name} is free for any use; take the authors' weights as non-commercial.\n",
-            f"**Limits.** {WARNING} Scratches, and damage outside the faces, stay.\n",
+            f"\n**Limits.** {WARNING} Scratches, and damage outside the faces, stay.\n",
             f"**Privacy.** Photos go only to the machine that runs this page, which deletes them within {hours} hours.",
         ]
     )

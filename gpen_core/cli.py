@@ -1,4 +1,7 @@
-"""The command: flags to options, options to the restorer, outcomes to lines. The only module that prints and exits."""
+"""The command: flags to options, options to the restorer, outcomes to lines. Prints and exits, and nobody else does.
+
+`cli_weights.py` has the commands that see to the weights.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from gpen_core.cli_weights import COMMANDS, FetchBar, run_weights_command
 from gpen_core.errors import GpenError, OptionError
 from gpen_core.evaluation.options import EvaluationOptions
 from gpen_core.options import FACE_WORDS, OutputOptions, RestoreOptions, RuntimeOptions, allowed
@@ -31,7 +35,8 @@ EPILOG = """\
 Exit status: 0 when every photo was written (also where no face was found, which a note says), 1 when any failed, 2 for
 wrong flags. Existing files are replaced only if this program wrote them.
 
-`evaluate --help` tells how to measure models on pictures of your own."""
+`evaluate --help` tells how to measure models on pictures of your own. `models`, `download` and `verify` see to the
+weights."""
 EVALUATE_EPILOG = """\
 Exit status: 0 when every picture was measured (also where one shows no face, which a note says), 1 when any failed, 2
 for wrong flags. Existing files are never replaced."""
@@ -166,6 +171,8 @@ def main(argv: Sequence[str] | None = None, *, default_input: Path | None = None
     argv = sys.argv[1:] if argv is None else argv
     if argv and argv[0] == "evaluate":
         _evaluate_main(argv[1:])
+    if argv and argv[0] in COMMANDS:
+        _exit_with(lambda: run_weights_command(argv))
     parser = build_parser(default_input)
     args = parser.parse_args(argv)
     try:
@@ -214,9 +221,14 @@ def _run(args: argparse.Namespace, runtime: RuntimeOptions, options: RestoreOpti
         raise PhotoError(f"The report {args.report} must end in .json, so that it never takes a photo's place.")
     if not args.input.exists():
         raise PhotoError(f"There is no file or folder {args.input}; check the path.")
-    if args.input.is_dir():
-        return _run_folder(args, lambda: Restorer(runtime=runtime), options, written)
-    return _run_file(args, lambda: Restorer(runtime=runtime), options, written)
+
+    def load() -> Restorer:
+        with FetchBar() as bar:
+            restorer = Restorer(runtime=runtime, on_progress=bar)
+            restorer.prepare(options, bar)
+            return restorer
+
+    return (_run_folder if args.input.is_dir() else _run_file)(args, load, options, written)
 
 
 def _run_evaluate(options: EvaluationOptions, runtime: RuntimeOptions) -> int:

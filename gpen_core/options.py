@@ -69,6 +69,7 @@ FACE_WORDS = ("all", "largest", "center")
 MODELS = ("auto", "starter-256", "gpen-bfr-256", "gpen-bfr-512", "gpen-bfr-1024", "gpen-bfr-2048")
 DETECTORS = ("auto", "retinaface-mobile", "retinaface-r50")
 TEMPLATES = ("auto", "ffhq", "gpen")
+MASKS = ("soft", "parsing")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +103,11 @@ class RestoreOptions:
     max_faces: int = option(100, "restore at most this many faces, the largest first", minimum=1, maximum=1000)
     template: str = option(
         "auto", "alignment template; auto takes the one the model was trained with", choices=TEMPLATES
+    )
+    mask: str = option(
+        "soft",
+        "where a restored face counts: soft is an ellipse, parsing also follows face and hair (needs ParseNet)",
+        choices=MASKS,
     )
     keep_tone: bool = option(True, "gray photos stay gray and sepia photos keep their tone", choices=(True, False))
     min_quality: float = option(
@@ -146,9 +152,17 @@ class RuntimeOptions:
         OptionError: a value is outside what is allowed.
     """
 
-    model: str = option("auto", "auto takes the best model whose weights are on this machine", choices=MODELS)
+    model: str = option(
+        "auto",
+        "auto takes the best model whose weights are on this machine; one asked for by name is fetched if need be",
+        choices=MODELS,
+    )
     weights: str | None = option(None, "a weights file of your own instead of the model's")
-    detector: str = option("auto", "what finds the faces; auto takes the embedded retinaface-mobile", choices=DETECTORS)
+    detector: str = option(
+        "auto",
+        "what finds the faces; auto takes retinaface-r50 where its weights are, else the embedded retinaface-mobile",
+        choices=DETECTORS,
+    )
     device: str = option("auto", "auto, cpu, cuda, cuda:1 or mps; auto takes a CUDA device where there is one")
     precision: str = option(
         "auto", "number format of the network; auto takes fp32", choices=("auto", "fp32", "fp16", "bf16")

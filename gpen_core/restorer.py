@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -12,14 +13,17 @@ from typing import TYPE_CHECKING
 from gpen_core.faces.align import align_face, rescale_source, similarity_scale
 from gpen_core.faces.condition import measure_condition, predict_strength
 from gpen_core.faces.detect import EmbeddedDetector, FaceDetector, FacexlibDetector
-from gpen_core.faces.mask import EllipseMask
+from gpen_core.faces.mask import EllipseMask, FaceMask, ParsedMask
+from gpen_core.faces.parse import FaceParser, FacexlibParser
 from gpen_core.faces.paste import Patch, make_patch
 from gpen_core.faces.search import FoundFaces, find_faces
 from gpen_core.faces.select import skip_reasons
 from gpen_core.gate import apply_gate
 from gpen_core.models.checkpoint import load_generator
+from gpen_core.models.gpen import Generator
 from gpen_core.models.registry import get_spec
-from gpen_core.models.weights import WeightsFile, resolve_model, verified_file
+from gpen_core.models.verify import WeightsFile
+from gpen_core.models.weights import load_model, load_present, load_weights, verified_file
 from gpen_core.options import RestoreOptions, RuntimeOptions
 from gpen_core.photo.background import make_canvas, resize_alpha
 from gpen_core.photo.color import detect_tone
@@ -52,8 +56,10 @@ class Restorer:
         detector: FaceDetector | None = None,
         crop_restorer: CropRestorer | None = None,
         judge: FaceJudge | None = None,
+        parser: FaceParser | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
-        """Load the weights and place them on the device.
+        """Load the weights, fetching what was asked for by name and is missing, and place them on the device.
 
         Args:
             model: name of a model, in the place of `runtime.model`.
@@ -61,25 +67,32 @@ class Restorer:
             detector: finds faces, in the place of `runtime.detector`.
             crop_restorer: restores crops, in the place of a model.
             judge: the gate, in the place of `runtime.gate`.
+            parser: finds the outline of faces for `mask="parsing"`, in the place of ParseNet.
+            on_progress: hears how far a download is; raising in it stops the download.
 
         Raises:
             OptionError: no such model.
-            WeightsError: its weights are missing, damaged or of another network.
+            WeightsError: its weights can neither be found nor fetched, are damaged or of another network.
             DeviceError: no such device.
         """
         runtime = runtime or RuntimeOptions()
         if model is not None:
             runtime = replace(runtime, model=model)
-        self.detector = detector or _load_detector(runtime)
+        report = on_progress or _ignore_progress
+        self._runtime = runtime
         self._notes: tuple[str, ...] = ()
-        self.judge = judge or (self._load_judge(runtime) if runtime.gate else None)
-        self.crop_restorer = crop_restorer or self._load_engine(runtime)
+        self.crop_restorer = crop_restorer or self._load_engine(runtime, report)
+        self.detector = detector or self._load_detector(runtime, report)
+        self.judge = judge or (self._load_judge(runtime, report) if runtime.gate else None)
+        self._parser = parser
+        self._parser_notes: tuple[str, ...] = ()
+        self._parser_lock = threading.Lock()
 
-    def _load_engine(self, runtime: RuntimeOptions) -> Engine:
-        file = resolve_model(runtime.model, Path(runtime.weights) if runtime.weights else None)
+    def _load_engine(self, runtime: RuntimeOptions, report: OnProgress) -> Engine:
         placement = resolve_placement(runtime)
-        generator = load_generator(file.path, expected_size=file.spec.size or None)
-        self._notes += (*_weights_notes(file), *placement.notes)
+        weights = Path(runtime.weights) if runtime.weights else None
+        file, generator = load_model(runtime.model, weights, _load_strictly, report)
+        self._notes += (*file.notes, *placement.notes)
         return Engine(
             generator,
             size=generator.size,
@@ -91,10 +104,44 @@ class Restorer:
             batch_size=runtime.batch_size,
         )
 
-    def _load_judge(self, runtime: RuntimeOptions) -> FaceJudge:
-        backbone, quality = (verified_file(get_spec(name)) for name in ("eqface-backbone", "eqface-quality"))
-        self._notes += (*_weights_notes(backbone), *_weights_notes(quality))
+    def _load_detector(self, runtime: RuntimeOptions, report: OnProgress) -> FaceDetector:
+        """The one asked for; `auto` takes RetinaFace-R50 where its file is, else the embedded one."""
+        if runtime.detector == EmbeddedDetector.name:
+            return EmbeddedDetector()
+        spec, device = get_spec(FacexlibDetector.name), str(resolve_placement(runtime).device)
+
+        def load(file: WeightsFile) -> FaceDetector:
+            return FacexlibDetector(file.path, device)
+
+        if runtime.detector == FacexlibDetector.name:
+            file, detector = load_weights(spec, load, report)
+            self._notes += file.notes
+            return detector
+        passed: list[str] = []
+        found = load_present(spec, load, passed)
+        self._notes += found[0].notes if found else tuple(passed)
+        return found[1] if found else EmbeddedDetector()
+
+    def _load_judge(self, runtime: RuntimeOptions, report: OnProgress) -> FaceJudge:
+        backbone, quality = (verified_file(get_spec(name), report) for name in ("eqface-backbone", "eqface-quality"))
+        self._notes += (*backbone.notes, *quality.notes)
         return EqFaceJudge(backbone.path, quality.path, resolve_placement(runtime).device)
+
+    def prepare(self, options: RestoreOptions, on_progress: OnProgress | None = None) -> None:
+        """Load what only these options need, ParseNet for `mask="parsing"`; `restore` does it too.
+
+        Raises:
+            WeightsError: its weights can neither be found nor fetched, are damaged or of another network.
+        """
+        with self._parser_lock:
+            if options.mask == "parsing" and self._parser is None:
+                device = str(resolve_placement(self._runtime).device)
+                file, self._parser = load_weights(
+                    get_spec(FacexlibParser.name),
+                    lambda file: FacexlibParser(file.path, device),
+                    on_progress or _ignore_progress,
+                )
+                self._parser_notes = file.notes
 
     @property
     def model_name(self) -> str:
@@ -121,6 +168,8 @@ class Restorer:
         options = options or RestoreOptions()
         report = on_progress or _ignore_progress
         clock = _StageClock(report)
+        self.prepare(options, report)
+        notes = (*self._notes, *(self._parser_notes if options.mask == "parsing" else ()))
         with clock.stage("read"):
             photo = read_photo(source)
             canvas = make_canvas(photo.pixels, options.scale)
@@ -130,7 +179,7 @@ class Restorer:
         with clock.stage("restore", is_counted=True):
             faces, ran = self._restore_faces(photo.pixels, found, reasons, options, report)
         with clock.stage("blend"):
-            composition = self._compose(canvas, faces, options)
+            composition = self._compose(canvas, faces, options, report)
             shown = tuple(composition.patches)
             faces = tuple(face if face.restored is None or face.index in shown else _outside(face) for face in faces)
             pixels = composition.blend(options.strength, shown)
@@ -141,6 +190,7 @@ class Restorer:
             shown=shown,
             strength=options.strength,
             scale=options.scale,
+            mask=options.mask,
             model=self.crop_restorer.model_name,
             detector=self.detector.name,
             device=self.crop_restorer.device_name,
@@ -148,7 +198,7 @@ class Restorer:
             compiled=ran.compiled,
             tile_px=found.tile_px,
             num_tiles=found.num_tiles,
-            notes=_unique((*photo.notes, *self._notes, *found.notes, *ran.notes, *self._face_notes(faces, options))),
+            notes=_unique((*photo.notes, *notes, *found.notes, *ran.notes, *self._face_notes(faces, options))),
             timings=clock.timings,
             composition=composition,
         )
@@ -197,13 +247,19 @@ class Restorer:
             restored=restored,
         )
 
-    def _compose(self, canvas: Pixels, faces: Sequence[RestoredFace], options: RestoreOptions) -> Composition:
-        mask = EllipseMask(self._template(options), self.crop_restorer.size)
+    def _compose(
+        self, canvas: Pixels, faces: Sequence[RestoredFace], options: RestoreOptions, report: OnProgress
+    ) -> Composition:
+        soft = EllipseMask(self._template(options), self.crop_restorer.size)
         patches: dict[int, Patch] = {}
         for face in faces:
             if face.crop is None or face.restored is None:
                 continue
             affine = rescale_source(face.crop.affine, float(options.scale))
+            mask: FaceMask = soft
+            if options.mask == "parsing" and self._parser is not None:
+                report(Progress("blend", face.index, len(faces)))
+                mask = ParsedMask(soft, self._parser.parse(face.restored), self.crop_restorer.size)
             patch = make_patch(canvas, face.restored, affine, mask)
             if patch is not None:
                 patches[face.index] = patch
@@ -233,11 +289,8 @@ class Restorer:
         return notes
 
 
-def _load_detector(runtime: RuntimeOptions) -> FaceDetector:
-    if runtime.detector != "retinaface-r50":
-        return EmbeddedDetector()
-    file = verified_file(get_spec(runtime.detector))
-    return FacexlibDetector(file.path, str(resolve_placement(runtime).device))
+def _load_strictly(file: WeightsFile) -> Generator:
+    return load_generator(file.path, expected_size=file.spec.size or None)
 
 
 def _outside(face: RestoredFace) -> RestoredFace:
@@ -246,12 +299,6 @@ def _outside(face: RestoredFace) -> RestoredFace:
 
 def _is_large(crop: AlignedCrop | None) -> bool:
     return crop is not None and similarity_scale(crop.affine) * LARGE_FACE_FACTOR < 1.0
-
-
-def _weights_notes(file: WeightsFile) -> list[str]:
-    if file.is_verified:
-        return []
-    return [f"The weights {file.path.name} are unverified: their hash is not publicly known."]
 
 
 def _unique(notes: Sequence[str]) -> tuple[str, ...]:

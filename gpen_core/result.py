@@ -63,6 +63,8 @@ class RestoreResult:
     """Indices of the restored faces that are in `photo`."""
     strength: Strength
     scale: int
+    mask: str
+    """Where the restored faces count: `soft` or `parsing`."""
     model: str
     detector: str
     device: str
@@ -149,6 +151,7 @@ class RestoreResult:
             "compiled": self.compiled,
             "strength": self.strength,
             "scale": self.scale,
+            "mask": self.mask,
             "input_size": [self.original.width, self.original.height],
             "size": [self.photo.width, self.photo.height],
             "tile": {"tile_px": self.tile_px, "num_tiles": self.num_tiles} if self.num_tiles else None,

@@ -136,16 +136,18 @@ class RestoredFace:
     """(S, S, 3) RGB, the network's answer at full strength; None unless the decision is `restored`."""
 
 
-Stage: TypeAlias = Literal["prepare", "read", "detect", "restore", "blend"]
+Stage: TypeAlias = Literal["fetch", "prepare", "read", "detect", "restore", "blend"]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a restoration is: `done` of `total` steps of `stage`."""
+    """How far a restoration is: `done` of `total` steps of `stage`; of `fetch`, bytes, and 0 in all where unknown."""
 
     stage: Stage
     done: int
     total: int
+    detail: str = ""
+    """What is fetched, how much of it and how fast, in words for people."""
 
 
 OnProgress: TypeAlias = Callable[[Progress], None]

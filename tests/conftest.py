@@ -20,8 +20,15 @@ def seeded():
 
 @pytest.fixture(autouse=True)
 def no_weights_of_this_machine(monkeypatch, tmp_path_factory):
-    """Official weights that happen to lie on a developer's machine must not change what `auto` means here."""
-    monkeypatch.setenv("GPEN_WEIGHTS_DIR", str(tmp_path_factory.getbasetemp() / "no-weights"))
+    """Official weights that happen to lie on a developer's machine must not change what `auto` means here.
+
+    Nor may a test reach the network: what serves files of its own takes `GPEN_OFFLINE` away again.
+    """
+    nowhere = tmp_path_factory.getbasetemp() / "no-weights"
+    for name in ("GPEN_CACHE", "GPEN_WEIGHTS_DIR", "MODELSCOPE_CACHE"):
+        monkeypatch.setenv(name, str(nowhere / name.lower()))
+    monkeypatch.delenv("GPEN_MIRROR", raising=False)
+    monkeypatch.setenv("GPEN_OFFLINE", "1")
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ import app
 from gpen_core.options import RestoreOptions, allowed, default
 from gpen_core.photo.io import read_photo
 from gpen_core.restorer import Restorer
-from gpen_core.types import Pixels
+from gpen_core.types import OnProgress, Pixels
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -74,10 +74,10 @@ class Served:
             prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **app.launch_settings()
         )
 
-    def get_restorer(self, model: str) -> Restorer:
+    def get_restorer(self, model: str, report: OnProgress) -> Restorer:
         if self.is_broken:
             raise RuntimeError("a fault of the program at /srv/secret")
-        return self.restorer if model == MODEL else app.Restorers("cpu")(model)
+        return self.restorer if model == MODEL else app.Restorers("cpu")(model, report)
 
     def own_folders(self) -> list[Path]:
         return list(self.temporary.glob("gpen-*"))
@@ -332,9 +332,10 @@ def test_wrong_value_gives_one_sentence(
 
 
 def test_controls_come_from_the_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("GPEN_WEIGHTS_DIR", str(tmp_path))
-    (tmp_path / "GPEN-BFR-512.pth").touch()
-    page = app.build_page(lambda model: pytest.fail("building the page asked for a restorer"))
+    monkeypatch.setenv("GPEN_CACHE", str(tmp_path))
+    (tmp_path / "GPEN-BFR-1024.pth").write_text("read when it is used")
+    (tmp_path / "GPEN-BFR-512.pth").write_text("not 284 MB")
+    page = app.build_page(lambda model, report: pytest.fail("building the page asked for a restorer"))
     config = page.get_config_file()
     controls = {part["props"].get("elem_id"): part["props"] for part in config["components"]}
     strength, scale, model = controls["strength"], controls["scale"], controls["model"]
@@ -344,11 +345,12 @@ def test_controls_come_from_the_options(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert limits.help.lower() in strength["info"].lower()
     assert tuple(value for _, value in scale["choices"]) == allowed(RestoreOptions, "scale").choices
     assert scale["value"] == default(RestoreOptions, "scale")
-    assert [value for _, value in model["choices"]] == [MODEL, "gpen-bfr-512"]
-    assert model["value"] == "gpen-bfr-512"
-    assert "gpen-bfr-1024" in model["info"]
-    about = next(text for text in map(_text, config["components"]) if "**Licences.**" in text)
-    assert str(tmp_path) in about and "`GPEN-BFR-1024.pth`" in about and "CC0" in about and "non-commercial" in about
+    assert [value for _, value in model["choices"]] == [MODEL, "gpen-bfr-1024"]
+    assert model["value"] == "gpen-bfr-1024"
+    assert "gpen-bfr-512" in model["info"]
+    about = next(text for text in map(_text, config["components"]) if "**Models.**" in text)
+    assert str(tmp_path) in about and "GPEN-BFR-512.pth" in about and "CC0" in about and "non-commercial" in about
+    assert "no licence file" in controls["licence"]["value"]
     runs = [function for function in page.fns.values() if function.concurrency_id == "restore"]
     assert len(runs) == 2 and all(function.concurrency_limit == 1 for function in runs)
 

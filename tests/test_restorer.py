@@ -12,6 +12,7 @@ from PIL import Image
 
 from gpen_core.errors import Cancelled, OptionError, PhotoError, WeightsError
 from gpen_core.models.gpen import Generator
+from gpen_core.models.registry import SPECS
 from gpen_core.options import RestoreOptions, RuntimeOptions
 from gpen_core.photo.background import make_canvas
 from gpen_core.photo.color import luma
@@ -272,6 +273,79 @@ def test_a_weights_file_of_ones_own_runs_at_its_own_size(tmp_path, astronaut):
     assert any("unverified" in note for note in result.notes)
     with pytest.raises(WeightsError, match=r"32 px.*512 px"):
         Restorer("gpen-bfr-512", RuntimeOptions(weights=str(path)))
+
+
+class LeftHalf:
+    """A parser that sees a face in the left half of every crop."""
+
+    name = "left half"
+
+    def __init__(self):
+        self.num_calls = 0
+
+    def parse(self, crop):
+        self.num_calls += 1
+        outline = np.zeros((512, 512), bool)
+        outline[:, :256] = True
+        return outline
+
+
+def test_the_parsing_mask_follows_the_outline(astronaut):
+    parser = LeftHalf()
+    subject = Restorer(detector=FakeDetector(FACE), crop_restorer=FakeCropRestorer(inverted), parser=parser)
+    soft = subject.restore(astronaut)
+    assert parser.num_calls == 0 and soft.to_report()["mask"] == "soft"
+    parsed = subject.restore(astronaut, RestoreOptions(mask="parsing"))
+    assert parser.num_calls == 1 and parsed.to_report()["mask"] == "parsing"
+    left, right = np.s_[110:140, 195:205], np.s_[110:140, 250:260]
+    assert np.abs(parsed.photo.pixels[left].astype(int) - soft.photo.pixels[left]).mean() < 2
+    np.testing.assert_array_equal(parsed.photo.pixels[right], astronaut[right])
+    assert (soft.photo.pixels[right] != astronaut[right]).any()
+    assert parsed.to_report()["outside_faces_unchanged"] is True
+    parsed.recompose(strength=0.5)
+    assert parser.num_calls == 1
+
+
+def test_the_parsing_mask_without_its_weights_is_an_error_that_says_what_to_do(astronaut):
+    with pytest.raises(WeightsError, match=r"ParseNet-latest\.pth.*choose the soft mask"):
+        restorer().restore(astronaut, RestoreOptions(mask="parsing"))
+
+
+@pytest.fixture
+def r50_file(monkeypatch, tmp_path):
+    """Where RetinaFace-R50 would lie, and a stand-in for the network that reads it."""
+
+    class ReadsAnything(FakeDetector):
+        name = "retinaface-r50"
+
+        def __init__(self, path, device):
+            super().__init__(FACE)
+            if path.read_bytes() != b"fits":
+                raise WeightsError(f"The file {path} is not RetinaFace-R50.")
+
+    spec = replace(SPECS["retinaface-r50"], sha256=None, num_bytes=None)
+    monkeypatch.setitem(SPECS, spec.name, spec)
+    monkeypatch.setattr("gpen_core.restorer.FacexlibDetector", ReadsAnything)
+    monkeypatch.setenv("GPEN_WEIGHTS_DIR", str(tmp_path))
+    return tmp_path / "detection_Resnet50_Final.pth"
+
+
+def test_the_larger_detector_is_the_default_where_its_file_is(r50_file, astronaut):
+    def run(**options):
+        subject = Restorer(runtime=RuntimeOptions(**options), crop_restorer=FakeCropRestorer(identity))
+        return subject.restore(astronaut)
+
+    assert run().detector == "retinaface-mobile"
+    with pytest.raises(WeightsError, match=r"RetinaFace-R50\.pth"):
+        run(detector="retinaface-r50")
+    r50_file.write_bytes(b"fits")
+    assert run().detector == "retinaface-r50"
+    assert any("detection_Resnet50_Final.pth are unverified" in note for note in run().notes)
+    assert run(detector="retinaface-mobile").detector == "retinaface-mobile"
+    r50_file.write_bytes(b"does not")
+    broken = run()
+    assert broken.detector == "retinaface-mobile"
+    assert any(str(r50_file) in note for note in broken.notes)
 
 
 def test_half_precision_on_a_cpu_is_answered_with_a_note(astronaut):

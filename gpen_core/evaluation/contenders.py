@@ -16,7 +16,8 @@ from gpen_core.evaluation.options import ModelChoice
 from gpen_core.evaluation.region import SIZE_PX, TEMPLATE
 from gpen_core.faces.align import estimate_similarity, extract_crop, invert_affine, template_points
 from gpen_core.faces.condition import measure_condition, predict_strength
-from gpen_core.models.weights import WeightsFile, resolve_model
+from gpen_core.models.verify import WeightsFile
+from gpen_core.models.weights import resolve_model
 from gpen_core.options import RuntimeOptions
 from gpen_core.restorer import Restorer
 from gpen_core.runtime.engine import CropRestorer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -72,7 +73,10 @@ class FacexlibDetector:
         from gpen_core.models.checkpoint import describe_differences, read_state_dict
 
         state = read_state_dict(weights)
-        self._network = RetinaFace(network_name="resnet50", device=torch.device(device))
+        with warnings.catch_warnings():
+            # facexlib names torchvision's options in their old way.
+            warnings.simplefilter("ignore", UserWarning)
+            self._network = RetinaFace(network_name="resnet50", device=torch.device(device))
         differences = describe_differences(self._network.state_dict(), state)
         if differences is not None:
             raise WeightsError(f"The file {weights} is not RetinaFace-R50: {differences}.")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
-from gpen_core.faces.align import similarity_scale, template_points
+from gpen_core.faces.align import invert_affine, rescale_source, shift_source, similarity_scale, template_points
 from gpen_core.types import Affine
 
 # The ellipse in eye distances from the point between the eyes, measured on FFHQ-aligned portraits: from above the
@@ -20,6 +21,10 @@ MIN_FEATHER_PX = 18.0
 """In result pixels, however small the face: a restored tone 5 levels off then changes by under one level over 3 px."""
 EASE = 0.15
 """Share of the ramp that is rounded off at each end, so that no kink shows."""
+PARSED_BLUR = 15.6 / 512
+"""Standard deviation of an outline's blur, as a share of the crop's side: facexlib's two passes of 11 px in one."""
+PARSED_RIM = 2.5 * PARSED_BLUR
+"""Share of the side that an outline loses at each rim before the blur, which then has faded where the crop ends."""
 
 
 class FaceMask(Protocol):
@@ -57,6 +62,40 @@ class EllipseMask:
         # Its gradient is nowhere above one px per px: 1 - r falls by at most 1 / (smallest radius) per crop pixel.
         depth_px = (1.0 - np.hypot(across, down)) * (float(self._radii.min()) / scale)
         return eased_ramp(depth_px.astype(np.float32) / np.float32(feather_px))
+
+
+class ParsedMask:
+    """A soft mask, and nothing beyond the outline of face and hair that a parser drew."""
+
+    def __init__(self, soft: FaceMask, outline: npt.NDArray[np.bool_], size: int) -> None:
+        """The mask of one crop.
+
+        Args:
+            soft: what the outline can only take away from.
+            outline: (P, P), where the crop shows face or hair, seen at P px.
+            size: side of the crop in px.
+        """
+        self._soft = soft
+        self._size = size
+        side = len(outline)
+        rim = max(1, round(PARSED_RIM * side))
+        # Cut before the blur, so that the cut is soft too.
+        self._outline = np.zeros(outline.shape, dtype=np.float32)
+        self._outline[rim:-rim, rim:-rim] = outline[rim:-rim, rim:-rim]
+
+    def weights(self, affine: Affine, x0: int, y0: int, x1: int, y1: int) -> npt.NDArray[np.float32]:
+        side = len(self._outline)
+        to_outline = invert_affine(rescale_source(invert_affine(affine), side / self._size))
+        # A blurred edge rises by at most 1 / (sqrt(2 pi) sigma) a pixel; the soft mask's by 1 / ((1 - EASE) feather).
+        min_blur_px = (1.0 - EASE) * MIN_FEATHER_PX / np.sqrt(2 * np.pi) * similarity_scale(to_outline)
+        sigma = max(PARSED_BLUR * side, float(min_blur_px))
+        blurred = cv2.GaussianBlur(self._outline, (0, 0), sigma, borderType=cv2.BORDER_CONSTANT)
+        warped = cv2.warpAffine(
+            blurred, shift_source(to_outline, x0, y0), (x1 - x0, y1 - y0), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        )
+        # Weights too small to change a level would only make more pixels count as touched.
+        parsed = np.where(warped < 1 / 512, 0.0, warped)
+        return np.minimum(self._soft.weights(affine, x0, y0, x1, y1), parsed).astype(np.float32)
 
 
 def eased_ramp(t: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

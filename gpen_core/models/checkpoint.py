@@ -150,3 +150,41 @@ def load_generator(path: Path, expected_size: int | None = None) -> Generator:
             "choose the model that belongs to the file, or the file that belongs to the model."
         )
     return generator
+
+
+def check_upscaler(path: Path, expected_scale: int) -> None:
+    """Check that a file holds an RRDBNet of this scale, as basicsr names its tensors.
+
+    Every name and shape follows from three of them, so no network needs to be built.
+
+    Raises:
+        WeightsError: the file cannot be read, or is of another network or scale.
+    """
+    state = read_state_dict(path)
+    first, grown = state.get("conv_first.weight"), state.get("body.0.rdb1.conv1.weight")
+    if first is None or grown is None or first.ndim != 4 or grown.ndim != 4:
+        raise WeightsError(f"The file {path} is not an RRDBNet upscaler: it lacks that network's first layers.")
+    num_blocks = len({key.split(".")[1] for key in state if key.startswith("body.")})
+    differences = describe_differences(_rrdbnet_tensors(first.shape[1], len(first), len(grown), num_blocks), state)
+    if differences is not None:
+        raise WeightsError(f"The file {path} is not an RRDBNet upscaler: {differences}.")
+    # At x2 and x1 the network sees blocks of 2 x 2 and 4 x 4 pixels as channels.
+    if first.shape[1] != 3 * (4 // expected_scale) ** 2:
+        raise WeightsError(f"The file {path} is an RRDBNet upscaler of another scale than x{expected_scale}.")
+
+
+def _rrdbnet_tensors(num_in: int, features: int, growth: int, num_blocks: int) -> dict[str, Tensor]:
+    """Names and shapes of an RRDBNet's tensors, without their numbers."""
+    convolutions = {"conv_first": (num_in, features), "conv_body": (features, features)}
+    for block in range(num_blocks):
+        for dense in (1, 2, 3):
+            for layer in range(1, 6):
+                num_out = features if layer == 5 else growth
+                convolutions[f"body.{block}.rdb{dense}.conv{layer}"] = (features + (layer - 1) * growth, num_out)
+    convolutions |= dict.fromkeys(("conv_up1", "conv_up2", "conv_hr"), (features, features))
+    convolutions["conv_last"] = (features, 3)
+    tensors: dict[str, Tensor] = {}
+    for name, (num_from, num_to) in convolutions.items():
+        tensors[f"{name}.weight"] = torch.empty(num_to, num_from, 3, 3, device="meta")
+        tensors[f"{name}.bias"] = torch.empty(num_to, device="meta")
+    return tensors

@@ -4,11 +4,35 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from gpen_core.errors import OptionError
 
-GPEN_LICENCE = "no licence file published; third parties state academic, non-commercial use"
+GPEN_LICENCE = "academic, non-commercial use"
+GPEN_LICENCE_NOTE = "the authors publish no licence file; their README and third parties say so"
+# ModelScope's two repositories. Each calls its generator `pytorch_model.pt`: 512 px in the first, 1024 in the other.
+PORTRAIT = "iic/cv_gpen_image-portrait-enhancement"
+PORTRAIT_HIRES = "iic/cv_gpen_image-portrait-enhancement-hires"
+GPEN_RELEASES = "https://public-vigen-video.oss-cn-shanghai.aliyuncs.com/robin/models"
+FACEXLIB_RELEASES = "https://github.com/xinntao/facexlib/releases/download"
+REAL_ESRGAN_RELEASES = "https://github.com/xinntao/Real-ESRGAN/releases/download"
+
+Role: TypeAlias = Literal["generator", "detector", "parser", "upscaler", "judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file in a ModelScope repository."""
+
+    repo: str
+    path: str
+    """Its exact name in the repository."""
+    is_as_released: bool = False
+    """Byte for byte the file that the spec's hash belongs to; otherwise only the hub's own list knows its hash."""
+
+
+def _in_both(path: str, *, is_as_released: bool = False) -> tuple[HubFile, ...]:
+    return tuple(HubFile(repo, path, is_as_released) for repo in (PORTRAIT, PORTRAIT_HIRES))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,21 +40,36 @@ class ModelSpec:
     """One set of weights."""
 
     name: str
-    role: Literal["generator", "detector", "judge"]
+    role: Role
     file_name: str
+    """Its name in our cache folder and on mirrors."""
     licence: str
+    licence_note: str = ""
     summary: str
     """One sentence for people."""
+    other_names: tuple[str, ...] = ()
+    """Names under which others publish the same file."""
+    hub_files: tuple[HubFile, ...] = ()
+    urls: tuple[str, ...] = ()
+    """Where its authors publish it. Asked last, and only for files whose hash is known."""
     size: int = 0
     """Side of a generator's crop in px; 0 for other roles."""
+    scale: int = 0
+    """How many times larger an upscaler makes a picture; 0 for other roles."""
     template: Literal["ffhq", "gpen"] = "gpen"
     """Alignment template the generator is used with."""
     strength_coefficients: tuple[float, ...] | None = None
     """Calibration of `strength="auto"` (`gpen_core.faces.condition`); None where none was made."""
     sha256: str | None = None
+    """Of the released file; None where it is not publicly known."""
     num_bytes: int | None = None
     is_embedded: bool = False
     """The file comes with this package."""
+
+    @property
+    def licence_text(self) -> str:
+        """The licence, and how it is known."""
+        return f"{self.licence} ({self.licence_note})" if self.licence_note else self.licence
 
 
 _SPECS = (
@@ -56,7 +95,9 @@ _SPECS = (
         role="generator",
         file_name="GPEN-BFR-256.pth",
         licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
         summary="The authors' smallest model.",
+        urls=(f"{GPEN_RELEASES}/GPEN-BFR-256.pth",),
         size=256,
         sha256="56ba6ed9d19e1e1c2ec36bc63e1ef9d54ed1bc544b4f8f0769222660d255ddc5",
         num_bytes=75573183,
@@ -66,7 +107,10 @@ _SPECS = (
         role="generator",
         file_name="GPEN-BFR-512.pth",
         licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
         summary="The authors' main model.",
+        hub_files=(HubFile(PORTRAIT, "pytorch_model.pt"),),
+        urls=(f"{GPEN_RELEASES}/GPEN-BFR-512.pth",),
         size=512,
         sha256="f1002c41add95b0decad69604d80455576f7187dd99ca16bd611bcfd44c10b51",
         num_bytes=284085738,
@@ -76,7 +120,9 @@ _SPECS = (
         role="generator",
         file_name="GPEN-BFR-1024.pth",
         licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
         summary="The authors' model for large faces.",
+        hub_files=(HubFile(PORTRAIT_HIRES, "pytorch_model.pt"),),
         size=1024,
     ),
     ModelSpec(
@@ -84,7 +130,10 @@ _SPECS = (
         role="generator",
         file_name="GPEN-BFR-2048.pth",
         licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
         summary="The authors' model for selfies; experimental here.",
+        other_names=("pytorch_model-2048.pt",),
+        hub_files=(HubFile(PORTRAIT_HIRES, "pytorch_model-2048.pt"),),
         size=2048,
     ),
     ModelSpec(
@@ -101,8 +150,57 @@ _SPECS = (
         file_name="RetinaFace-R50.pth",
         licence="MIT",
         summary="The detector that the authors' pipeline uses.",
+        other_names=("detection_Resnet50_Final.pth",),
+        hub_files=_in_both("face_detection/RetinaFace-R50.pth", is_as_released=True),
+        urls=(f"{FACEXLIB_RELEASES}/v0.1.0/detection_Resnet50_Final.pth",),
         sha256="6d1de9c2944f2ccddca5f5e010ea5ae64a39845a86311af6fdf30841b0a5a16d",
         num_bytes=109497761,
+    ),
+    ModelSpec(
+        name="parsenet",
+        role="parser",
+        file_name="ParseNet-latest.pth",
+        licence="MIT",
+        summary="Draws the outline of face and hair for the parsing mask.",
+        other_names=("parsing_parsenet.pth",),
+        urls=(f"{FACEXLIB_RELEASES}/v0.2.2/parsing_parsenet.pth", f"{GPEN_RELEASES}/ParseNet-latest.pth"),
+        sha256="3d558d8d0e42c20224f13cf5a29c79eba2d59913419f945545d8cf7b72920de2",
+        num_bytes=85331193,
+    ),
+    ModelSpec(
+        name="realesrnet-x2",
+        role="upscaler",
+        file_name="realesrnet_x2.pth",
+        licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
+        summary="The background upscaler of the authors' pipeline.",
+        hub_files=_in_both("super_resolution/realesrnet_x2.pth", is_as_released=True),
+        urls=(f"{GPEN_RELEASES}/realesrnet_x2.pth",),
+        scale=2,
+        sha256="a8bc646e373d3aa593842d071f2bd876d3db2cc969f8d3efa6cf961cc421c2d1",
+        num_bytes=77228423,
+    ),
+    ModelSpec(
+        name="realesrgan-x2plus",
+        role="upscaler",
+        file_name="RealESRGAN_x2plus.pth",
+        licence="BSD-3-Clause",
+        summary="Real-ESRGAN's background upscaler, twice the size.",
+        urls=(f"{REAL_ESRGAN_RELEASES}/v0.2.1/RealESRGAN_x2plus.pth",),
+        scale=2,
+        sha256="49fafd45f8fd7aa8d31ab2a22d14d91b536c34494a5cfe31eb5d89c2fa266abb",
+        num_bytes=67061725,
+    ),
+    ModelSpec(
+        name="realesrgan-x4plus",
+        role="upscaler",
+        file_name="RealESRGAN_x4plus.pth",
+        licence="BSD-3-Clause",
+        summary="Real-ESRGAN's background upscaler, four times the size.",
+        urls=(f"{REAL_ESRGAN_RELEASES}/v0.1.0/RealESRGAN_x4plus.pth",),
+        scale=4,
+        sha256="4fa0d38905f75ac06eb49a7951b426670021be3018265fd191d2125df9d682f1",
+        num_bytes=67040989,
     ),
     ModelSpec(
         name="eqface-backbone",
@@ -110,6 +208,7 @@ _SPECS = (
         file_name="eqface_backbone.pth",
         licence="MIT",
         summary="Tells whether two faces are the same person.",
+        hub_files=_in_both("face_quality/eqface_backbone.pth"),
     ),
     ModelSpec(
         name="eqface-quality",
@@ -117,6 +216,7 @@ _SPECS = (
         file_name="eqface_quality.pth",
         licence="MIT",
         summary="Tells how good a face is.",
+        hub_files=_in_both("face_quality/eqface_quality.pth"),
     ),
 )
 SPECS = {spec.name: spec for spec in _SPECS}

@@ -46,8 +46,8 @@ class EqFaceJudge:
         Raises:
             WeightsError: a file does not fit.
         """
-        self._backbone = _load(Backbone(), backbone).to(device)
-        self._quality = _load(QualityHead(), quality).to(device)
+        self._backbone = load_eqface(Backbone(), backbone).to(device)
+        self._quality = load_eqface(QualityHead(), quality).to(device)
         self._device = device
         self._lock = threading.Lock()
 
@@ -67,7 +67,12 @@ class EqFaceJudge:
         return batch.permute(0, 3, 1, 2).float().sub(127.5).div(128.0)
 
 
-def _load(network: nn.Module, path: Path) -> nn.Module:
+def load_eqface(network: nn.Module, path: Path) -> nn.Module:
+    """Fill one of EQFace's networks from its file.
+
+    Raises:
+        WeightsError: the file does not fit.
+    """
     state = read_state_dict(path)
     expected = network.state_dict()
     # Counters of training steps, which some savers leave out; they play no part here.

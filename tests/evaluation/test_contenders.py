@@ -12,8 +12,9 @@ from gpen_core.evaluation.contenders import Contender, load_contenders, restore_
 from gpen_core.evaluation.memory import measure_face_memory
 from gpen_core.evaluation.options import ModelChoice
 from gpen_core.evaluation.region import SIZE_PX, face_region
+from gpen_core.models.places import ASSETS
 from gpen_core.models.registry import STARTER
-from gpen_core.models.weights import ASSETS, verified_file
+from gpen_core.models.weights import verified_file
 from gpen_core.options import RuntimeOptions
 from gpen_core.restorer import Restorer
 from tests.fakes import FakeCropRestorer, FakeDetector, constant, identity

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpen_core.faces.align import template_points
-from gpen_core.faces.mask import EASE, EllipseMask, eased_ramp
+from gpen_core.faces.mask import EASE, EllipseMask, ParsedMask, eased_ramp
 
 
 def whole(template: str, size: int, zoom: float = 1.0) -> np.ndarray:
@@ -50,3 +50,54 @@ def test_the_ramp_rises_from_zero_to_one_without_kinks():
     assert slope.min() >= -1e-3
     assert slope.max() == pytest.approx(1 / (1 - EASE), rel=1e-2)
     assert np.abs(np.diff(slope)).max() < 0.02
+
+
+def parsed(outline: np.ndarray, size: int, zoom: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """The weights with an outline, and those of the ellipse alone."""
+    affine = np.array([[1 / zoom, 0, 0.5 / zoom - 0.5], [0, 1 / zoom, 0.5 / zoom - 0.5]])
+    side = round(size * zoom)
+    mask = ParsedMask(EllipseMask("ffhq", size), outline, size)
+    return mask.weights(affine, 0, 0, side, side), whole("ffhq", size, zoom)
+
+
+@pytest.mark.parametrize("side", [128, 512])
+@pytest.mark.parametrize("zoom", [0.25, 1.0, 4.0])
+def test_an_outline_only_takes_away(side, zoom):
+    everything, ellipse = parsed(np.ones((side, side), bool), 256, zoom)
+    assert (everything <= ellipse + 1e-6).all()
+    middle = len(ellipse) // 2
+    assert everything[middle, middle] == pytest.approx(ellipse[middle, middle], abs=0.02)
+    nothing, _ = parsed(np.zeros((side, side), bool), 256, zoom)
+    assert nothing.max() == 0
+
+
+def test_what_the_outline_leaves_out_keeps_no_weight():
+    outline = np.zeros((512, 512), bool)
+    outline[:, :256] = True
+    weights, ellipse = parsed(outline, 512)
+    assert ellipse[300, 350] == 1
+    assert weights[300, 350] == 0
+    assert weights[300, 160] == pytest.approx(1) and ellipse[300, 160] == 1
+    # Half way on the outline itself: cut first, blurred after.
+    assert weights[300, 255:257].mean() == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("zoom", [0.1, 0.25, 1.0, 4.0])
+def test_no_outline_makes_a_step_steeper_than_the_smallest_feather(zoom):
+    outline = np.zeros((512, 512), bool)
+    outline[100:, 200:330] = True
+    weights, _ = parsed(outline, 256, zoom)
+    for axis in (0, 1):
+        assert np.abs(np.diff(weights, axis=axis)).max() <= 1 / 15 + 1e-3
+
+
+def test_a_face_that_fills_the_crop_ends_softly_at_its_rim():
+    class Everything:
+        def weights(self, affine, x0, y0, x1, y1):
+            return np.ones((y1 - y0, x1 - x0), np.float32)
+
+    identity = np.eye(2, 3)
+    weights = ParsedMask(Everything(), np.ones((512, 512), bool), 512).weights(identity, 0, 0, 512, 512)
+    row = weights[256]
+    assert row[0] < 0.01 and row[256] == pytest.approx(1)
+    assert np.abs(np.diff(row)).max() < 0.03
