@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -50,11 +51,13 @@ RUNNING = "Restoring…"
 CRASHED = "Something went wrong; the server's log has the details."
 MAX_FILE_SIZE = "50mb"
 STATE_LIFE_S = 3600
+RUNTIME_FLAGS = ("device", "precision", "compile", "unload_after_s")
 CACHE_SWEEP_S, CACHE_LIFE_S = 3600, 7200
 STAGES = {
     "prepare": (0.0, 0.1, "Preparing the model"),
     "read": (0.1, 0.15, "Reading the photo"),
     "detect": (0.15, 0.3, "Finding faces"),
+    "compile": (0.3, 0.3, "Compiling the network"),
     "restore": (0.3, 0.9, "Restoring faces"),
     "blend": (0.9, 1.0, "Blending"),
 }
@@ -69,8 +72,8 @@ CSS = """
 class Restorers:
     """One `Restorer` a model, loaded at its first use and shared by all visitors."""
 
-    def __init__(self, device: str) -> None:
-        self._device = device
+    def __init__(self, runtime: RuntimeOptions) -> None:
+        self._runtime = runtime
         self._loaded: dict[str, Restorer] = {}
         self._lock = threading.Lock()
 
@@ -79,7 +82,7 @@ class Restorers:
 
         with self._lock:
             if model not in self._loaded:
-                self._loaded[model] = Restorer(runtime=RuntimeOptions(model=model, device=self._device))
+                self._loaded[model] = Restorer(runtime=replace(self._runtime, model=model))
             return self._loaded[model]
 
 
@@ -178,7 +181,8 @@ def progress_for(progress: gr.Progress) -> Callable[[Progress], None]:
     def report(step: Progress) -> None:
         begin, end, words = STAGES[step.stage]
         counted = f" ({step.done} of {step.total})" if step.total > 1 else ""
-        progress(begin + (end - begin) * step.done / max(step.total, 1), desc=words + counted)
+        desc = step.detail[:1].upper() + step.detail[1:] or words + counted
+        progress(begin + (end - begin) * step.done / max(step.total, 1), desc=desc)
 
     return report
 
@@ -379,17 +383,26 @@ def launch_settings() -> dict[str, Any]:
     }
 
 
+def add_flag(parser: argparse.ArgumentParser, name: str) -> None:
+    limits, value = allowed(RuntimeOptions, name), default(RuntimeOptions, name)
+    kind: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+    if not isinstance(value, bool):
+        kind = {"type": type(value), "choices": limits.choices}
+    flag = "--" + name.removesuffix("_s").replace("_", "-")
+    parser.add_argument(flag, dest=name, default=value, help=f"{limits.help} (default: {value})", **kind)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Start the page for restoring photos in the browser.")
     parser.add_argument("--host", help="address to listen on (default: GRADIO_SERVER_NAME, else 127.0.0.1)")
     parser.add_argument(
         "--port", type=int, help="port to listen on (default: GRADIO_SERVER_PORT, else the first free one from 7860)"
     )
-    device_help = f"{allowed(RuntimeOptions, 'device').help} (default: %(default)s)"
-    parser.add_argument("--device", default=default(RuntimeOptions, "device"), help=device_help)
+    for name in RUNTIME_FLAGS:
+        add_flag(parser, name)
     args = parser.parse_args()
     try:
-        RuntimeOptions(device=args.device)
+        runtime = RuntimeOptions(**{name: getattr(args, name) for name in RUNTIME_FLAGS})
     except OptionError as error:
         parser.error(str(error))
     # Being stopped is as good as Ctrl-C: the photos are deleted.
@@ -397,7 +410,7 @@ def main() -> None:
     # Gradio's own folder for uploads is shared by all users of the machine, and stays.
     with tempfile.TemporaryDirectory(prefix="gpen-page-", ignore_cleanup_errors=True) as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
-        page = build_page(Restorers(args.device))
+        page = build_page(Restorers(runtime))
         with suppress(KeyboardInterrupt):  # also while it is still starting
             page.launch(server_name=args.host, server_port=args.port, **launch_settings())
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from gpen_core.result import Composition, RestoreResult
 from gpen_core.runtime.device import resolve_placement
 from gpen_core.runtime.engine import CropRestorer, Engine, RestoredCrops
 from gpen_core.runtime.judge import EqFaceJudge, FaceJudge
+from gpen_core.runtime.networks import GeneratorSource
 from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Pixels, Progress, RestoredFace, Stage
 
 if TYPE_CHECKING:
@@ -77,18 +79,16 @@ class Restorer:
 
     def _load_engine(self, runtime: RuntimeOptions) -> Engine:
         file = resolve_model(runtime.model, Path(runtime.weights) if runtime.weights else None)
-        placement = resolve_placement(runtime)
-        generator = load_generator(file.path, expected_size=file.spec.size or None)
+        placement = resolve_placement(runtime, file.spec.name if file.is_verified else None)
         self._notes += (*_weights_notes(file), *placement.notes)
+        load = partial(load_generator, file.path, expected_size=file.spec.size or None)
         return Engine(
-            generator,
-            size=generator.size,
+            GeneratorSource(load(), file.path, load),
             template=file.spec.template,
             model_name=file.spec.name,
             strength_coefficients=file.spec.strength_coefficients if file.is_verified else None,
             placement=placement,
-            compile=runtime.compile,
-            batch_size=runtime.batch_size,
+            runtime=runtime,
         )
 
     def _load_judge(self, runtime: RuntimeOptions) -> FaceJudge:
@@ -129,6 +129,7 @@ class Restorer:
             reasons = skip_reasons(found.faces, options, photo.width, photo.height)
         with clock.stage("restore", is_counted=True):
             faces, ran = self._restore_faces(photo.pixels, found, reasons, options, report)
+        clock.move("restore", "compile", ran.compile_s)
         with clock.stage("blend"):
             composition = self._compose(canvas, faces, options)
             shown = tuple(composition.patches)
@@ -143,11 +144,13 @@ class Restorer:
             scale=options.scale,
             model=self.crop_restorer.model_name,
             detector=self.detector.name,
-            device=self.crop_restorer.device_name,
+            device=ran.device or self.crop_restorer.device_name,
             precision=ran.precision,
             compiled=ran.compiled,
-            tile_px=found.tile_px,
-            num_tiles=found.num_tiles,
+            tile_px=ran.tile_px,
+            overlap_px=ran.overlap_px,
+            search_tile_px=found.tile_px,
+            num_search_tiles=found.num_tiles,
             notes=_unique((*photo.notes, *self._notes, *found.notes, *ran.notes, *self._face_notes(faces, options))),
             timings=clock.timings,
             composition=composition,
@@ -161,11 +164,9 @@ class Restorer:
             for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True))
             if not reason
         }
-        ran = self.crop_restorer.restore_crops(
-            [crop.pixels for crop in crops.values()],
-            lambda done: report(Progress("restore", done, len(crops))),
-        )
+        ran = self.crop_restorer.restore_crops([crop.pixels for crop in crops.values()], report, options)
         restored = dict(zip(crops, ran.crops, strict=True))
+        precisions = dict(zip(crops, ran.precisions or [ran.precision] * len(crops), strict=True))
         tone = detect_tone(pixels) if options.keep_tone and crops else None
         faces: list[RestoredFace] = []
         for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True)):
@@ -180,6 +181,7 @@ class Restorer:
                 if tone is not None:
                     answer = tone.recolor(crop.pixels, answer)
                 faces.append(self._restored_face(index, face, crop, answer, options))
+        faces = [replace(face, precision=precisions.get(face.index)) for face in faces]
         return (apply_gate(self.judge, faces, options) if self.judge else tuple(faces)), ran
 
     def _restored_face(
@@ -275,3 +277,9 @@ class _StageClock:
         self.timings[name] = time.perf_counter() - start
         if not is_counted:
             self._report(Progress(name, 1, 1))
+
+    def move(self, source: Stage, target: Stage, seconds: float) -> None:
+        """Count a part of one stage's time as another's."""
+        if seconds:
+            self.timings[source] -= seconds
+            self.timings[target] = seconds

@@ -134,9 +134,11 @@ class RestoredFace:
     """What `strength="auto"` takes, 0 to 1; None where the model is not calibrated for it."""
     restored: Pixels | None = None
     """(S, S, 3) RGB, the network's answer at full strength; None unless the decision is `restored`."""
+    precision: str | None = None
+    """fp32, fp16 or bf16: what its answer was computed in; None where the network did not see it."""
 
 
-Stage: TypeAlias = Literal["prepare", "read", "detect", "restore", "blend"]
+Stage: TypeAlias = Literal["prepare", "read", "detect", "compile", "restore", "blend"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,8 @@ class Progress:
     stage: Stage
     done: int
     total: int
+    detail: str = ""
+    """What just happens, in words for people, where the stage alone does not say it."""
 
 
 OnProgress: TypeAlias = Callable[[Progress], None]
