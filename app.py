@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -24,13 +25,14 @@ os.environ["NO_PROXY"] = ",".join(filter(None, (os.environ.get("NO_PROXY"), "127
 import gradio as gr
 from gradio.utils import get_upload_folder, is_in_or_equal
 
+from gpen_core.cache_dir import cache_folder
 from gpen_core.errors import GpenError, OptionError, PhotoError
-from gpen_core.models.places import cache_folder
-from gpen_core.models.registry import SPECS, STARTER, get_spec
+from gpen_core.models.registry import SPECS, STARTER
 from gpen_core.models.weights import best_present, can_be_fetched, describe_identity, is_present
 from gpen_core.options import RestoreOptions, RuntimeOptions, Strength, allowed, default
 from gpen_core.photo.preview import PREVIEW_LONG_SIDE_PX, write_preview
 from gpen_core.types import OnProgress, Progress
+from page.texts import ABOUT, CRASHED, CSS, LICENCES, NO_PHOTO, RUNNING, STAGES, START, TITLE, WARNING
 
 if TYPE_CHECKING:
     from gpen_core.restorer import Restorer
@@ -40,41 +42,17 @@ GetRestorer: TypeAlias = "Callable[[str, OnProgress], Restorer]"
 Upload: TypeAlias = dict[str, Any] | None
 """What Gradio knows of an uploaded file; its bytes are at `path`."""
 
-TITLE = "GPEN face restoration"
-ABOUT = "Models, limits, privacy"
-WARNING = (
-    "AI repaints the faces: details may be invented. A result is not evidence of what a person looks like or who it is."
-)
-OFFICIAL = get_spec("gpen-bfr-512")
-LICENCES = f"Licences: {STARTER.name}: {STARTER.licence}, any use; official GPEN weights: {OFFICIAL.licence_text}."
-START = "Add a photo, then press Restore."
-NO_PHOTO = "Add a photo first."
-RUNNING = "Restoring…"
-CRASHED = "Something went wrong; the server's log has the details."
 MAX_FILE_SIZE = "50mb"
 STATE_LIFE_S = 3600
+RUNTIME_FLAGS = ("device", "precision", "compile", "unload_after_s")
 CACHE_SWEEP_S, CACHE_LIFE_S = 3600, 7200
-STAGES = {
-    "fetch": (0.0, 0.1, "Fetching the weights"),
-    "prepare": (0.0, 0.1, "Preparing the model"),
-    "read": (0.1, 0.15, "Reading the photo"),
-    "detect": (0.15, 0.3, "Finding faces"),
-    "restore": (0.3, 0.9, "Restoring faces"),
-    "blend": (0.9, 1.0, "Blending"),
-}
-"""Where on the progress bar each stage begins and ends, and its words."""
-CSS = """
-#status { overflow-wrap: anywhere } #status p { margin: 0 }
-#status ul { margin: .4em 0 0; padding-left: 1.2em; list-style: disc }
-#run, #download { min-height: 44px }
-"""
 
 
 class Restorers:
     """One `Restorer` a model, loaded at its first use, fetched before if need be, and shared by all visitors."""
 
-    def __init__(self, device: str) -> None:
-        self._device = device
+    def __init__(self, runtime: RuntimeOptions) -> None:
+        self._runtime = runtime
         self._loaded: dict[str, Restorer] = {}
         self._lock = threading.Lock()
 
@@ -83,7 +61,7 @@ class Restorers:
 
         with self._lock:
             if model not in self._loaded:
-                runtime = RuntimeOptions(model=model, device=self._device)
+                runtime = replace(self._runtime, model=model)
                 self._loaded[model] = Restorer(runtime=runtime, on_progress=report)
             return self._loaded[model]
 
@@ -184,7 +162,10 @@ def progress_for(progress: gr.Progress) -> Callable[[Progress], None]:
         begin, end, words = STAGES[step.stage]
         counted = step.detail or (f"{step.done} of {step.total}" if step.total > 1 else "")
         share = min(step.done / max(step.total, 1), 1)
-        progress(begin + (end - begin) * share, desc=words + (f" ({counted})" if counted else ""))
+        progress(
+            begin + (end - begin) * share,
+            desc=f"{words} ({counted})" if words and counted else words or counted.capitalize(),
+        )
 
     return report
 
@@ -391,17 +372,26 @@ def launch_settings() -> dict[str, Any]:
     }
 
 
+def add_flag(parser: argparse.ArgumentParser, name: str) -> None:
+    limits, value = allowed(RuntimeOptions, name), default(RuntimeOptions, name)
+    kind: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+    if not isinstance(value, bool):
+        kind = {"type": type(value), "choices": limits.choices}
+    flag = "--" + name.removesuffix("_s").replace("_", "-")
+    parser.add_argument(flag, dest=name, default=value, help=f"{limits.help} (default: {value})", **kind)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Start the page for restoring photos in the browser.")
     parser.add_argument("--host", help="address to listen on (default: GRADIO_SERVER_NAME, else 127.0.0.1)")
     parser.add_argument(
         "--port", type=int, help="port to listen on (default: GRADIO_SERVER_PORT, else the first free one from 7860)"
     )
-    device_help = f"{allowed(RuntimeOptions, 'device').help} (default: %(default)s)"
-    parser.add_argument("--device", default=default(RuntimeOptions, "device"), help=device_help)
+    for name in RUNTIME_FLAGS:
+        add_flag(parser, name)
     args = parser.parse_args()
     try:
-        RuntimeOptions(device=args.device)
+        runtime = RuntimeOptions(**{name: getattr(args, name) for name in RUNTIME_FLAGS})
     except OptionError as error:
         parser.error(str(error))
     # Being stopped is as good as Ctrl-C: the photos are deleted.
@@ -409,7 +399,7 @@ def main() -> None:
     # Gradio's own folder for uploads is shared by all users of the machine, and stays.
     with tempfile.TemporaryDirectory(prefix="gpen-page-", ignore_cleanup_errors=True) as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
-        page = build_page(Restorers(args.device))
+        page = build_page(Restorers(runtime))
         with suppress(KeyboardInterrupt):  # also while it is still starting
             page.launch(server_name=args.host, server_port=args.port, **launch_settings())
 

@@ -164,10 +164,12 @@ def restore_folder(
     *,
     written: OutputOptions | None = None,
     is_saving_crops: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> Iterator[PhotoOutcome]:
     """Restore photos one after another into a folder, which is made if need be.
 
-    Yields one outcome a photo, in order. A photo that fails is an outcome; it does not stop the others.
+    Yields one outcome a photo, in order. A photo that fails is an outcome; it does not stop the others. `on_progress`
+    hears each photo's own stages, see `Restorer.restore`.
 
     Raises:
         PhotoError: the output folder is the folder of the photos, or cannot be made.
@@ -181,7 +183,15 @@ def restore_folder(
     for photo, output in plan_outputs(photos, output_folder).items():
         crops_folder = crops_folder_for(output) if is_saving_crops else None
         try:
-            yield restore_file(restorer, photo, output, options, written=written, crops_folder=crops_folder)
+            yield restore_file(
+                restorer,
+                photo,
+                output,
+                options,
+                written=written,
+                crops_folder=crops_folder,
+                on_progress=on_progress,
+            )
         except Cancelled:
             raise
         except (GpenError, RuntimeError, ValueError, MemoryError, OSError) as error:

@@ -22,7 +22,7 @@ from gpen_core.version import __version__
 if TYPE_CHECKING:
     from gpen_core.batch import PhotoOutcome
     from gpen_core.restorer import Restorer
-    from gpen_core.types import Progress
+    from gpen_core.types import OnProgress, Progress
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -56,7 +56,7 @@ METAVARS = {
 
 def flag_name(field: str) -> str:
     """Name of an option's flag: `min_face_px` -> `--min-face`."""
-    return "--" + field.removesuffix("_px").replace("_", "-")
+    return "--" + field.removesuffix("_px").removesuffix("_s").replace("_", "-")
 
 
 def build_parser(default_input: Path | None) -> argparse.ArgumentParser:
@@ -113,15 +113,14 @@ def build_evaluate_parser() -> argparse.ArgumentParser:
 
 
 def _evaluate_runtime_fields() -> list[dataclasses.Field[Any]]:
-    """`--models` takes the place of model and weights, faces run one at a time, and a gate would hide what they do."""
-    unfit = ("model", "weights", "batch_size", "gate")
+    """`--models` takes the place of model and weights, faces run one at a time and without a pause, ungated."""
+    unfit = ("model", "weights", "batch_size", "gate", "unload_after_s")
     return [field for field in dataclasses.fields(RuntimeOptions) if field.name not in unfit]
 
 
 def _add_flag(group: argparse._ArgumentGroup, options: type, field: dataclasses.Field[Any]) -> None:
     limits = allowed(options, field.name)
-    default = "auto" if field.name == "tile_px" else field.default
-    shown = "" if default is None else f" (default: {_shown(default)})"
+    shown = "" if field.default is None else f" (default: {_shown(field.default)})"
     name, help_text = flag_name(field.name), f"{limits.help}{shown}"
     if isinstance(field.default, bool):
         group.add_argument(
@@ -151,7 +150,7 @@ def _shown(value: Any) -> str:
 
 
 def _converter(field: dataclasses.Field[Any]) -> Callable[[str], Any]:
-    if field.name == "tile_px":
+    if field.name in ("tile_px", "overlap_px"):
         return _int_or_auto
     if field.name == "strength":
         return _float_or_auto
@@ -162,8 +161,8 @@ def _float_or_auto(text: str) -> float | str:
     return text if text == "auto" else float(text)
 
 
-def _int_or_auto(text: str) -> int | None:
-    return None if text == "auto" else int(text)
+def _int_or_auto(text: str) -> int | str:
+    return text if text == "auto" else int(text)
 
 
 def main(argv: Sequence[str] | None = None, *, default_input: Path | None = None) -> NoReturn:
@@ -253,6 +252,8 @@ def _run_evaluate(options: EvaluationOptions, runtime: RuntimeOptions) -> int:
 def _run_file(
     args: argparse.Namespace, load: Callable[[], Restorer], options: RestoreOptions, written: OutputOptions
 ) -> int:
+    from tqdm import tqdm
+
     from gpen_core.batch import check_output, crops_folder_for, output_name, restore_file
 
     output = args.output or Path(output_name(args.input))
@@ -260,14 +261,17 @@ def _run_file(
         output = output / output_name(args.input)
     # Before the networks are loaded: a wrong name should not cost seconds.
     check_output(output, [args.input])
-    outcome = restore_file(
-        load(),
-        args.input,
-        output,
-        options,
-        written=written,
-        crops_folder=crops_folder_for(output) if args.save_crops else None,
-    )
+    restorer = load()
+    with tqdm(total=1, unit="photo", disable=None, leave=False, file=sys.stderr) as bar:
+        outcome = restore_file(
+            restorer,
+            args.input,
+            output,
+            options,
+            written=written,
+            crops_folder=crops_folder_for(output) if args.save_crops else None,
+            on_progress=_stage_shower(bar),
+        )
     _print_outcome(outcome)
     _write_report(args.report, _report(outcome))
     return EXIT_OK
@@ -282,11 +286,20 @@ def _run_folder(
 
     listing = list_photos(args.input)
     output = args.output or Path(OUTPUT_PREFIX + args.input.resolve().name)
-    outcomes = restore_folder(load(), listing.photos, output, options, written=written, is_saving_crops=args.save_crops)
+    restorer = load()
     counts = {"restored": 0, "no faces": 0, "failed": 0}
     reports: list[dict[str, Any]] = []
     failures: list[str] = []
     with tqdm(total=len(listing.photos), unit="photo", disable=None, file=sys.stderr) as bar:
+        outcomes = restore_folder(
+            restorer,
+            listing.photos,
+            output,
+            options,
+            written=written,
+            is_saving_crops=args.save_crops,
+            on_progress=_stage_shower(bar),
+        )
         for outcome in outcomes:
             counts[outcome.status] += 1
             reports.append(_report(outcome))
@@ -302,6 +315,15 @@ def _run_folder(
     for failure in failures:
         print(f"failed: {failure}", file=sys.stderr)
     return EXIT_FAILED if failures else EXIT_OK
+
+
+def _stage_shower(bar: Any) -> OnProgress:
+    """Shows what is being done beside tqdm's bar: compiling takes a minute in which it does not move."""
+
+    def show(progress: Progress) -> None:
+        bar.set_postfix_str(progress.detail or f"{progress.stage} {progress.done}/{progress.total}")
+
+    return show
 
 
 def _print_outcome(outcome: PhotoOutcome) -> None:

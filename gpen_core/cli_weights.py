@@ -86,7 +86,8 @@ def _row(status: WeightsStatus) -> tuple[str, ...]:
 
 
 def _download(specs: Sequence[ModelSpec]) -> int:
-    from gpen_core.models.places import CACHE_VARIABLE, writable_cache
+    from gpen_core.cache_dir import CACHE_VARIABLE
+    from gpen_core.models.places import writable_cache
     from gpen_core.models.weights import verified_file
 
     cache = writable_cache()

@@ -65,6 +65,9 @@ def check_all(options: Any) -> None:
 
 
 Strength: TypeAlias = float | Literal["auto"]
+PxOrAuto: TypeAlias = int | Literal["auto"]
+"""A length in px."""
+SMALLEST_TILE_PX = 64
 FACE_WORDS = ("all", "largest", "center")
 MODELS = ("auto", "starter-256", "gpen-bfr-256", "gpen-bfr-512", "gpen-bfr-1024", "gpen-bfr-2048")
 DETECTORS = ("auto", "retinaface-mobile", "retinaface-r50")
@@ -116,14 +119,22 @@ class RestoreOptions:
     max_distance: float = option(
         0.15, "with the gate: leave faces alone whose identity would move farther", minimum=0.0, maximum=2.0, step=0.05
     )
-    tile_px: int | None = option(
-        None,
-        "large photos are searched for faces in tiles of this size; auto chooses",
-        minimum=256,
-        maximum=4096,
-        step=64,
+    tile_px: PxOrAuto = option(
+        "auto",
+        "the network's large levels run in tiles of this size: less memory, more time; 0: none; auto: as memory asks",
+        minimum=0,
+        maximum=2048,
+        step=SMALLEST_TILE_PX,
+        words=("auto",),
     )
-    overlap_px: int = option(256, "how far neighbouring tiles overlap", minimum=0, maximum=1024, step=16)
+    overlap_px: PxOrAuto = option(
+        "auto",
+        "how far the network's tiles overlap; auto: so far that they change no pixel, less is faster and approximate",
+        minimum=0,
+        maximum=1024,
+        step=8,
+        words=("auto",),
+    )
 
     def __post_init__(self) -> None:
         check_all(self)
@@ -131,9 +142,16 @@ class RestoreOptions:
             raise OptionError(
                 f"faces is {self.faces!r}; choose {', '.join(FACE_WORDS)}, or numbers separated by commas such as 0,2."
             )
-        if self.tile_px is not None and self.overlap_px > self.tile_px // 2:
+        if self.tile_px != "auto" and self.tile_px % SMALLEST_TILE_PX:
+            raise OptionError(f"tile_px is {self.tile_px}; choose auto, 0, or a multiple of {SMALLEST_TILE_PX}.")
+        if (
+            self.tile_px
+            and self.tile_px != "auto"
+            and self.overlap_px != "auto"
+            and self.overlap_px > self.tile_px // 2
+        ):
             raise OptionError(
-                f"overlap_px is {self.overlap_px}; choose at most half of tile_px, which is {self.tile_px}."
+                f"overlap_px is {self.overlap_px}; choose auto, or at most half of tile_px, which is {self.tile_px}."
             )
 
     @property
@@ -165,7 +183,9 @@ class RuntimeOptions:
     )
     device: str = option("auto", "auto, cpu, cuda, cuda:1 or mps; auto takes a CUDA device where there is one")
     precision: str = option(
-        "auto", "number format of the network; auto takes fp32", choices=("auto", "fp32", "fp16", "bf16")
+        "auto",
+        "number format of the network; auto takes fp32 unless a faster one was measured to look the same",
+        choices=("auto", "fp32", "fp16", "bf16"),
     )
     compile: bool = option(
         False, "compile the network: the first photo takes longer, the next ones less", choices=(True, False)
@@ -176,6 +196,9 @@ class RuntimeOptions:
         choices=(True, False),
     )
     batch_size: int = option(4, "faces restored in one call of the network", minimum=1, maximum=64)
+    unload_after_s: int = option(
+        0, "free the network's memory after this many seconds without a photo; 0 keeps it", minimum=0, maximum=86400
+    )
 
     def __post_init__(self) -> None:
         check_all(self)

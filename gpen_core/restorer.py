@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from gpen_core.result import Composition, RestoreResult
 from gpen_core.runtime.device import resolve_placement
 from gpen_core.runtime.engine import CropRestorer, Engine, RestoredCrops
 from gpen_core.runtime.judge import EqFaceJudge, FaceJudge
+from gpen_core.runtime.networks import GeneratorSource
 from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Pixels, Progress, RestoredFace, Stage
 
 if TYPE_CHECKING:
@@ -89,19 +91,17 @@ class Restorer:
         self._parser_lock = threading.Lock()
 
     def _load_engine(self, runtime: RuntimeOptions, report: OnProgress) -> Engine:
-        placement = resolve_placement(runtime)
         weights = Path(runtime.weights) if runtime.weights else None
         file, generator = load_model(runtime.model, weights, _load_strictly, report)
+        placement = resolve_placement(runtime, file.spec.name if file.is_verified else None)
         self._notes += (*file.notes, *placement.notes)
         return Engine(
-            generator,
-            size=generator.size,
+            GeneratorSource(generator, file.path, partial(_load_strictly, file)),
             template=file.spec.template,
             model_name=file.spec.name,
             strength_coefficients=file.spec.strength_coefficients if file.is_verified else None,
             placement=placement,
-            compile=runtime.compile,
-            batch_size=runtime.batch_size,
+            runtime=runtime,
         )
 
     def _load_detector(self, runtime: RuntimeOptions, report: OnProgress) -> FaceDetector:
@@ -178,6 +178,7 @@ class Restorer:
             reasons = skip_reasons(found.faces, options, photo.width, photo.height)
         with clock.stage("restore", is_counted=True):
             faces, ran = self._restore_faces(photo.pixels, found, reasons, options, report)
+        clock.move("restore", "compile", ran.compile_s)
         with clock.stage("blend"):
             composition = self._compose(canvas, faces, options, report)
             shown = tuple(composition.patches)
@@ -193,11 +194,13 @@ class Restorer:
             mask=options.mask,
             model=self.crop_restorer.model_name,
             detector=self.detector.name,
-            device=self.crop_restorer.device_name,
+            device=ran.device or self.crop_restorer.device_name,
             precision=ran.precision,
             compiled=ran.compiled,
-            tile_px=found.tile_px,
-            num_tiles=found.num_tiles,
+            tile_px=ran.tile_px,
+            overlap_px=ran.overlap_px,
+            search_tile_px=found.tile_px,
+            num_search_tiles=found.num_tiles,
             notes=_unique((*photo.notes, *notes, *found.notes, *ran.notes, *self._face_notes(faces, options))),
             timings=clock.timings,
             composition=composition,
@@ -211,11 +214,9 @@ class Restorer:
             for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True))
             if not reason
         }
-        ran = self.crop_restorer.restore_crops(
-            [crop.pixels for crop in crops.values()],
-            lambda done: report(Progress("restore", done, len(crops))),
-        )
+        ran = self.crop_restorer.restore_crops([crop.pixels for crop in crops.values()], report, options)
         restored = dict(zip(crops, ran.crops, strict=True))
+        precisions = dict(zip(crops, ran.precisions or [ran.precision] * len(crops), strict=True))
         tone = detect_tone(pixels) if options.keep_tone and crops else None
         faces: list[RestoredFace] = []
         for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True)):
@@ -230,6 +231,7 @@ class Restorer:
                 if tone is not None:
                     answer = tone.recolor(crop.pixels, answer)
                 faces.append(self._restored_face(index, face, crop, answer, options))
+        faces = [replace(face, precision=precisions.get(face.index)) for face in faces]
         return (apply_gate(self.judge, faces, options) if self.judge else tuple(faces)), ran
 
     def _restored_face(
@@ -322,3 +324,9 @@ class _StageClock:
         self.timings[name] = time.perf_counter() - start
         if not is_counted:
             self._report(Progress(name, 1, 1))
+
+    def move(self, source: Stage, target: Stage, seconds: float) -> None:
+        """Count a part of one stage's time as another's."""
+        if seconds:
+            self.timings[source] -= seconds
+            self.timings[target] = seconds

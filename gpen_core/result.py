@@ -71,8 +71,11 @@ class RestoreResult:
     precision: str
     compiled: bool
     tile_px: int
+    """Size of the tiles that the network's large levels ran in; 0 where they ran whole."""
+    overlap_px: int
+    search_tile_px: int
     """Size of the tiles that faces were searched in; 0 where the photo was searched whole."""
-    num_tiles: int
+    num_search_tiles: int
     notes: tuple[str, ...]
     """What fell back, was skipped or failed, in sentences for people."""
     timings: Mapping[str, float]
@@ -154,7 +157,10 @@ class RestoreResult:
             "mask": self.mask,
             "input_size": [self.original.width, self.original.height],
             "size": [self.photo.width, self.photo.height],
-            "tile": {"tile_px": self.tile_px, "num_tiles": self.num_tiles} if self.num_tiles else None,
+            "tile": {"tile_px": self.tile_px, "overlap_px": self.overlap_px} if self.tile_px else None,
+            "search_tile": {"tile_px": self.search_tile_px, "num_tiles": self.num_search_tiles}
+            if self.num_search_tiles
+            else None,
             "outside_faces_unchanged": self.composition.is_outside_untouched(self.photo.pixels),
             "notes": list(self.notes),
             "seconds": round(self.seconds, 3),
@@ -170,6 +176,7 @@ class RestoreResult:
             "decision": "skipped" if is_switched_off else face.decision,
             "reason": "switched off" if is_switched_off else face.reason,
             "strength": self.composition.strength_of(face.index, self.strength) if face.index in self.shown else None,
+            "precision": face.precision,
             "quality": face.quality,
             "identity_distance": face.identity_distance,
             "condition": face.condition

@@ -134,9 +134,11 @@ class RestoredFace:
     """What `strength="auto"` takes, 0 to 1; None where the model is not calibrated for it."""
     restored: Pixels | None = None
     """(S, S, 3) RGB, the network's answer at full strength; None unless the decision is `restored`."""
+    precision: str | None = None
+    """fp32, fp16 or bf16: what its answer was computed in; None where the network did not see it."""
 
 
-Stage: TypeAlias = Literal["fetch", "prepare", "read", "detect", "restore", "blend"]
+Stage: TypeAlias = Literal["fetch", "prepare", "read", "detect", "compile", "restore", "blend"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class Progress:
     done: int
     total: int
     detail: str = ""
-    """What is fetched, how much of it and how fast, in words for people."""
+    """What just happens, in words for people: how much of which file is there, say."""
 
 
 OnProgress: TypeAlias = Callable[[Progress], None]

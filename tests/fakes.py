@@ -1,13 +1,17 @@
-"""Stand-ins for the networks: a detector that says what it is told, and restorers with a known answer."""
+"""Stand-ins for the networks: a detector that says what it is told, restorers and networks with a known answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
+from gpen_core.options import RestoreOptions
 from gpen_core.runtime.engine import RestoredCrops
-from gpen_core.types import Box, DetectedFace, Pixels
+from gpen_core.types import Box, DetectedFace, OnProgress, Pixels, Progress
 
 ASTRONAUT_LANDMARKS = np.array([(202, 101), (247, 103), (226, 127), (206, 141), (244, 142)], dtype=float)
 """Of `examples/originals/astronaut.jpg`, by hand."""
@@ -62,13 +66,60 @@ class FakeCropRestorer:
         self.strength_coefficients = strength_coefficients
         self.num_calls = 0
 
-    def restore_crops(self, crops: Sequence[Pixels], on_done: Callable[[int], None]) -> RestoredCrops:
+    def restore_crops(
+        self, crops: Sequence[Pixels], on_progress: OnProgress, options: RestoreOptions | None = None
+    ) -> RestoredCrops:
         self.num_calls += 1
         painted = []
         for number, crop in enumerate(crops, start=1):
             painted.append(self.paint(crop))
-            on_done(number)
+            on_progress(Progress("restore", number, len(crops)))
         return RestoredCrops(crops=tuple(painted), precision="fp32", compiled=False)
+
+
+class FakeNetwork(nn.Module):
+    """Answers with `answer(x)` and remembers how it was called."""
+
+    def __init__(self, answer: Callable[[Tensor], Tensor], half: torch.dtype | None, calls: list[NetworkCall]) -> None:
+        super().__init__()
+        self.answer = answer
+        self.half_dtype = half
+        self.calls = calls
+
+    def forward(self, x: Tensor, tile_px: int = 0, overlap_px: int | None = None) -> Tensor:
+        self.calls.append(NetworkCall(x.shape[0], tile_px, overlap_px, x.device.type, self.half_dtype))
+        return self.answer(x)
+
+
+class NetworkCall(NamedTuple):
+    batch_size: int
+    tile_px: int
+    overlap_px: int | None
+    device: str
+    half: torch.dtype | None
+
+
+class FakeSource:
+    """Builds `FakeNetwork`s. A crop needs 1 MiB for each 1024 of its tile's pixels."""
+
+    def __init__(self, answer: Callable[[Tensor], Tensor], size: int = 16) -> None:
+        self.answer = answer
+        self.size = size
+        self.calls: list[NetworkCall] = []
+        self.num_built = 0
+
+    def is_compilable(self, device: torch.device, half: torch.dtype | None) -> bool:
+        return True
+
+    def build(self, device: torch.device, half: torch.dtype | None) -> FakeNetwork:
+        self.num_built += 1
+        return FakeNetwork(self.answer, half, self.calls)
+
+    def peak_mib(self, device: torch.device, half: torch.dtype | None, batch_size: int, tile_px: int) -> float:
+        return batch_size * (tile_px or self.size) ** 2 / 1024 * (0.5 if half else 1.0)
+
+    def exact_overlap_px(self, device: torch.device, half: torch.dtype | None) -> int:
+        return 24
 
 
 def identity(crop: Pixels) -> Pixels:

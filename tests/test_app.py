@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -23,10 +23,10 @@ from gradio_client.exceptions import AppError
 from PIL import Image
 
 import app
-from gpen_core.options import RestoreOptions, allowed, default
+from gpen_core.options import RestoreOptions, RuntimeOptions, allowed, default
 from gpen_core.photo.io import read_photo
 from gpen_core.restorer import Restorer
-from gpen_core.types import OnProgress, Pixels
+from gpen_core.types import OnProgress, Pixels, Progress
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -56,9 +56,11 @@ class CountedCrops:
         for name in ("size", "template", "model_name", "device_name", "strength_coefficients"):
             setattr(self, name, getattr(inner, name))
 
-    def restore_crops(self, crops: Sequence[Pixels], on_done: Callable[[int], None]) -> RestoredCrops:
+    def restore_crops(
+        self, crops: Sequence[Pixels], on_progress: OnProgress, options: RestoreOptions | None = None
+    ) -> RestoredCrops:
         self.num_calls += 1
-        return self.inner.restore_crops(crops, on_done)
+        return self.inner.restore_crops(crops, on_progress, options)
 
 
 class Served:
@@ -77,7 +79,7 @@ class Served:
     def get_restorer(self, model: str, report: OnProgress) -> Restorer:
         if self.is_broken:
             raise RuntimeError("a fault of the program at /srv/secret")
-        return self.restorer if model == MODEL else app.Restorers("cpu")(model, report)
+        return self.restorer if model == MODEL else app.Restorers(RuntimeOptions(device="cpu"))(model, report)
 
     def own_folders(self) -> list[Path]:
         return list(self.temporary.glob("gpen-*"))
@@ -450,3 +452,16 @@ def test_command_names_a_wrong_device() -> None:
     answer = subprocess.run([sys.executable, "app.py", "--device", "tpu"], cwd=ROOT, capture_output=True, text=True)
     assert answer.returncode == 2
     assert "device is 'tpu'; choose auto, cpu, cuda" in answer.stderr
+
+
+def test_compiling_is_shown_in_words():
+    shown = []
+    report = app.progress_for(lambda share, desc: shown.append((round(share, 2), desc)))
+    report(Progress("compile", 0, 1, "compiling for 512 px, first time only"))
+    report(Progress("restore", 1, 2))
+    assert shown == [(0.3, "Compiling for 512 px, first time only"), (0.6, "Restoring faces (1 of 2)")]
+
+
+def test_how_it_runs_is_told_at_the_start():
+    loaded = app.Restorers(RuntimeOptions(device="cpu", batch_size=2, unload_after_s=600))(MODEL, print)
+    assert loaded.model_name == MODEL

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from PIL import Image
 from gpen_core import cli
 from gpen_core.options import OutputOptions, RestoreOptions, RuntimeOptions
 from gpen_core.photo.io import read_photo
+from gpen_core.types import Progress
 from gpen_core.version import __version__
 
 ROOT = Path(__file__).parent.parent
@@ -82,8 +84,18 @@ def test_every_flag_reaches_its_option():
     assert (args.compile, args.keep_tone, args.threshold, args.min_face_px) == (True, False, 0.7, 30)
     assert (args.max_faces, args.template, args.batch_size, args.quality) == (3, "gpen", 2, 80)
     assert (args.model, args.device, args.precision, args.weights) == ("starter-256", "cpu", "bf16", "w.pth")
-    assert cli.build_parser(None).parse_args(["-i", "x", "--tile", "auto"]).tile_px is None
+    args = cli.build_parser(None).parse_args(["-i", "x", "--tile", "auto", "--overlap", "auto", "--unload-after", "60"])
+    assert (args.tile_px, args.overlap_px, args.unload_after_s) == ("auto", "auto", 60)
     assert cli.build_parser(None).parse_args(["-i", "x", "--strength", "auto"]).strength == "auto"
+
+
+def test_compiling_is_shown_beside_the_bar():
+    shown = []
+    bar = SimpleNamespace(set_postfix_str=shown.append)
+    show = cli._stage_shower(bar)
+    show(Progress("compile", 0, 1, "compiling for 512 px, first time only"))
+    show(Progress("restore", 2, 5))
+    assert shown == ["compiling for 512 px, first time only", "restore 2/5"]
 
 
 def test_one_photo_with_report_and_crops(tmp_path, examples, capsys, starter):

@@ -17,13 +17,17 @@ from gpen_core.options import OutputOptions, RestoreOptions, RuntimeOptions, all
         (RestoreOptions, {"faces": "biggest"}, ("faces", "biggest", "largest")),
         (RestoreOptions, {"faces": "1,-2"}, ("faces", "1,-2")),
         (RestoreOptions, {"threshold": 1.0}, ("threshold", "0.99")),
-        (RestoreOptions, {"tile_px": 100}, ("tile_px", "100", "256")),
+        (RestoreOptions, {"tile_px": 100}, ("tile_px", "100", "multiple of 64")),
+        (RestoreOptions, {"tile_px": 128.5}, ("tile_px", "128.5", "multiple of 64")),
+        (RestoreOptions, {"tile_px": 4096}, ("tile_px", "4096", "2048", "or auto")),
         (RestoreOptions, {"tile_px": 256, "overlap_px": 200}, ("overlap_px", "200", "half")),
+        (RestoreOptions, {"overlap_px": "all"}, ("overlap_px", "'all'", "or auto")),
         (RestoreOptions, {"template": "arcface"}, ("template", "ffhq")),
         (RuntimeOptions, {"model": "gfpgan"}, ("model", "gpen-bfr-512")),
         (RuntimeOptions, {"device": "gpu"}, ("device", "gpu", "cuda")),
         (RuntimeOptions, {"precision": "int8"}, ("precision", "fp16")),
         (RuntimeOptions, {"batch_size": 0}, ("batch_size", "0", "64")),
+        (RuntimeOptions, {"unload_after_s": -1}, ("unload_after_s", "-1", "0 to 86400")),
         (OutputOptions, {"quality": 0}, ("quality", "100")),
     ],
 )
@@ -40,6 +44,8 @@ def test_right_values_pass():
     assert options.face_numbers == (0, 12)
     assert RestoreOptions().face_numbers is None
     assert RestoreOptions(strength="auto").strength == "auto"
+    RestoreOptions(tile_px="auto", overlap_px=8)
+    RestoreOptions(tile_px=0, overlap_px=1024)
     RuntimeOptions(device="cuda:3", precision="bf16")
 
 

@@ -238,6 +238,33 @@ def test_progress_runs_through_all_stages(astronaut):
     assert [progress.done for progress in heard if progress.stage == "restore" and progress.total == 2] == [1, 2]
 
 
+def tiled_restorer(tmp_path, **options):
+    """Over a tiny generator of 128 px, which tiles of 64 px divide."""
+    path = tmp_path / "tiny.pth"
+    torch.save(Generator(128, style_dim=16, narrow=1 / 16).state_dict(), path)
+    return Restorer(runtime=RuntimeOptions(weights=str(path), device="cpu", **options), detector=FakeDetector(FACE))
+
+
+def test_the_report_says_in_which_tiles_the_network_ran(tmp_path, astronaut):
+    subject = tiled_restorer(tmp_path)
+    untiled = subject.restore(astronaut, RestoreOptions(tile_px=0))
+    assert untiled.to_report()["tile"] is None
+    tiled = subject.restore(astronaut, RestoreOptions(tile_px=64))
+    assert tiled.to_report()["tile"] == {"tile_px": 64, "overlap_px": tiled.overlap_px}
+    assert tiled.overlap_px > 0
+    assert not any("approximate" in note for note in tiled.notes)
+    assert np.abs(tiled.photo.pixels.astype(int) - untiled.photo.pixels).max() <= 1
+    blended = subject.restore(astronaut, RestoreOptions(tile_px=64, overlap_px=0))
+    assert blended.to_report()["tile"] == {"tile_px": 64, "overlap_px": 0}
+    assert any("tiles were blended with an overlap smaller than exact" in note for note in blended.notes)
+
+
+def test_the_report_says_in_which_precision_each_face_ran(tmp_path, astronaut):
+    subject = restorer(faces=(FACE, frontal_face(60, 400, 4)))
+    faces = subject.restore(astronaut).to_report()["faces"]
+    assert [(face["decision"], face["precision"]) for face in faces] == [("skipped", None), ("restored", "fp32")]
+
+
 def test_raising_in_progress_stops_and_the_restorer_goes_on_working(astronaut):
     subject = restorer()
 

@@ -42,12 +42,15 @@ def measure_face_memory(runtime: RuntimeOptions) -> float | None:
 def _load_and_measure(runtime: RuntimeOptions) -> float | None:
     import torch
 
+    from gpen_core.runtime.device import resolve_device
+
     engine = Restorer(runtime=runtime).crop_restorer
-    if engine.device_name.startswith("cuda"):
-        loaded = torch.cuda.memory_allocated(engine.device_name)
-        torch.cuda.reset_peak_memory_stats(engine.device_name)
+    device = resolve_device(runtime.device)
+    if device.type == "cuda":
+        loaded = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
         restore_gray(engine)
-        return (torch.cuda.max_memory_allocated(engine.device_name) - loaded) / MIB
+        return (torch.cuda.max_memory_allocated(device) - loaded) / MIB
     try:
         CLEAR_REFS.write_text(RESET_PEAK)
         loaded_kib = _status_kib("VmRSS")

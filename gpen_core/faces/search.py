@@ -35,7 +35,8 @@ SMALL_CANVAS_PX = 640
 size, in the middle of a gray canvas."""
 TILED_LONG_SIDE_PX = 3072
 """A larger photo is searched again at up to this size in tiles, for faces that the first pass makes too small."""
-AUTO_TILE_PX = 1280
+TILE_PX = 1280
+TILE_OVERLAP_PX = 256
 ENLARGED_FACTOR = 1.6
 ENLARGED_LONG_SIDES_PX = (640, 7168)
 """Where nothing was found: the photo enlarged, within these limits, for faces under the smallest anchor."""
@@ -98,7 +99,7 @@ def find_faces(detector: FaceDetector, pixels: Pixels, options: RestoreOptions) 
     Args:
         detector: what to search with.
         pixels: (H, W, 3) RGB.
-        options: threshold, tile size and overlap.
+        options: threshold.
     """
     search = _Search(detector, pixels, options)
     notes: list[str] = []
@@ -136,8 +137,8 @@ class _Search:
     """Detection passes over one photo."""
 
     def __init__(self, detector: FaceDetector, pixels: Pixels, options: RestoreOptions) -> None:
-        self.tile_px = options.tile_px or AUTO_TILE_PX
-        self.overlap_px = min(options.overlap_px, self.tile_px // 2)
+        self.tile_px = TILE_PX
+        self.overlap_px = TILE_OVERLAP_PX
         self.num_dropped = 0
         self._detector = detector
         self._pixels = pixels

@@ -9,10 +9,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from gpen_core.models.gpen import Generator
+from gpen_core.models.gpen import Generator, GeneratorConfig
 from gpen_core.models.layers import EqualizedLinear, StyledConv, ToRGB
 from gpen_core.models.prepared import PreparedLinear, PreparedStage, PreparedStyledConv, PreparedToRGB
 from gpen_core.models.streamed import (
+    BAND_BYTES,
     GetRows,
     LevelStyles,
     StreamedEntry,
@@ -55,8 +56,7 @@ class FastGenerator(nn.Module):
         self.config = generator.config
         device = next(generator.parameters()).device
         if is_streamed is None:
-            is_wide = self.config.num_channels(STREAMED_FROM_PX) >= STREAMED_FROM_CHANNELS
-            is_streamed = half is None and device.type == "cpu" and is_wide
+            is_streamed = is_best_streamed(self.config, device, half)
         self.is_streamed = is_streamed and self.config.size >= STREAMED_FROM_PX
         first_streamed = STREAMED_FROM_PX if self.is_streamed else 2 * self.config.size
         self._num_direct = sum(side < first_streamed for side in self.config.sides)
@@ -105,11 +105,7 @@ class FastGenerator(nn.Module):
     @property
     def exact_overlap_px(self) -> int:
         """How far tiles must overlap, in output px, to give the same pixels as the whole."""
-        if self.is_streamed or self.config.size < 2 * TILED_FROM_PX:
-            return 0
-        # With 8 rows at the lowest tiled level, the encoder's features keep 4 right ones there and more above, and the
-        # decoder starts from 4 at the level below, of which each level uses 3.
-        return 8 * self.config.size // TILED_FROM_PX
+        return exact_overlap_px(self.config, is_streamed=self.is_streamed)
 
     def forward(self, x: Tensor, tile_px: int = 0, overlap_px: int | None = None) -> Tensor:
         """Restore faces.
@@ -283,3 +279,38 @@ def level_styles(levels: list[StreamedLevel], w: Tensor) -> list[list[LevelStyle
         ]
         for face in range(w.shape[0])
     ]
+
+
+def is_best_streamed(config: GeneratorConfig, device: torch.device, half: torch.dtype | None) -> bool:
+    """Whether a generator runs best in streamed levels: a wide one on a CPU in full precision."""
+    is_wide = config.num_channels(STREAMED_FROM_PX) >= STREAMED_FROM_CHANNELS
+    return device.type == "cpu" and half is None and is_wide
+
+
+def exact_overlap_px(config: GeneratorConfig, *, is_streamed: bool) -> int:
+    """How far tiles must overlap, in output px, to give the same pixels as the whole; 0 where they always do."""
+    if is_streamed or config.size < TILED_FROM_PX:
+        return 0
+    # With 8 rows at the lowest tiled level, the encoder's features keep 4 right ones there and more above, and the
+    # decoder starts from 4 at the level below, of which each level uses 3.
+    return 8 * config.size // TILED_FROM_PX
+
+
+def peak_activation_mib(
+    config: GeneratorConfig, batch_size: int, tile_px: int, *, is_streamed: bool, bytes_per_number: int = 4
+) -> float:
+    """About what a call takes at its peak beside the weights, counted from the maps that exist at the same time."""
+    maps = {side: config.num_channels(side) * side**2 for side in config.sides}
+    top = config.size
+    if is_streamed:
+        features = sum(count for side, count in maps.items() if STREAMED_FROM_PX <= side < top)
+        # The level below the top has the largest input and outcome that exist whole.
+        level = 2 * maps[top // 2] + 2 * maps.get(top // 4, 0)
+        numbers = batch_size * features + level
+        return numbers * bytes_per_number / 2**20 + 3 * torch.get_num_threads() * BAND_BYTES / 2**20
+    share = 1.0
+    if 0 < tile_px < top and top >= TILED_FROM_PX:
+        share = min(1.0, (tile_px + 2 * exact_overlap_px(config, is_streamed=False)) / top)
+    high = sum(count for side, count in maps.items() if side >= TILED_FROM_PX)
+    low = sum(maps.values()) - high
+    return batch_size * (low + share * (high + 5 * maps[top] + 2 * maps[top // 2])) * bytes_per_number / 2**20

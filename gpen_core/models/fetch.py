@@ -13,8 +13,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from gpen_core.cache_dir import CACHE_VARIABLE
 from gpen_core.errors import WeightsError
-from gpen_core.models.places import CACHE_VARIABLE, Cache, Place, is_file, writable_cache
+from gpen_core.models.places import Cache, Place, is_file, writable_cache
 from gpen_core.models.registry import ModelSpec
 from gpen_core.models.sources import Offer, offers_of
 from gpen_core.models.verify import (

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
+from gpen_core.cache_dir import CACHE_VARIABLE, cache_folder
 from gpen_core.errors import WeightsError
 from gpen_core.models.registry import HubFile, ModelSpec
 
 ASSETS = Path(__file__).parent / "assets"
-CACHE_VARIABLE = "GPEN_CACHE"
 WEIGHTS_DIR_VARIABLE = "GPEN_WEIGHTS_DIR"
 # ModelScope renamed the owner of its repositories; older caches still have the first name.
 OLD_OWNERS = {"iic": "damo"}
@@ -39,14 +37,6 @@ class Cache:
     folder: Path
     problem: str = ""
     """Why it is a temporary one."""
-
-
-def cache_folder() -> Path | None:
-    """Our cache: `GPEN_CACHE`, else the user's cache folder; None where the user has neither."""
-    named = os.environ.get(CACHE_VARIABLE)
-    folder = Path(named).absolute() if named else platformdirs.user_cache_path("gpen_core", appauthor=False)
-    # Without a home the user's folder comes as "~/.cache", which would be made in the current folder.
-    return folder if folder.is_absolute() else None
 
 
 def weights_folder() -> Path | None:

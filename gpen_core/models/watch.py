@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from gpen_core.cache_dir import CACHE_VARIABLE
 from gpen_core.errors import WeightsError
-from gpen_core.models.places import CACHE_VARIABLE
 from gpen_core.models.registry import ModelSpec
 from gpen_core.models.sources import Offer
 from gpen_core.types import OnProgress, Progress

@@ -7,16 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from gpen_core.cache_dir import CACHE_VARIABLE, cache_folder
 from gpen_core.errors import WeightsError
 from gpen_core.models.fetch import fetch
-from gpen_core.models.places import (
-    CACHE_VARIABLE,
-    WEIGHTS_DIR_VARIABLE,
-    cache_folder,
-    is_file,
-    places_of,
-    weights_folder,
-)
+from gpen_core.models.places import WEIGHTS_DIR_VARIABLE, is_file, places_of, weights_folder
 from gpen_core.models.registry import AUTO_ORDER, STARTER, ModelSpec, find_spec_by_hash, get_spec
 from gpen_core.models.sources import OFFLINE_VARIABLE, is_offline, offers_of
 from gpen_core.models.verify import (

@@ -8,8 +8,7 @@ import torch
 
 from gpen_core.errors import DeviceError
 from gpen_core.options import RuntimeOptions
-
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+from gpen_core.runtime.precision import choose_precision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,28 +20,28 @@ class Placement:
     """fp32, fp16 or bf16."""
     notes: tuple[str, ...] = ()
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return DTYPES[self.precision]
 
-
-def resolve_placement(options: RuntimeOptions) -> Placement:
+def resolve_placement(options: RuntimeOptions, model: str | None = None) -> Placement:
     """The device and precision to run on.
+
+    Args:
+        options: device and precision as asked for.
+        model: name of a model whose weights are verified, for its measured error in half precision.
 
     Raises:
         DeviceError: a device was named that this machine lacks.
     """
-    device = _resolve_device(options.device)
-    # GPEN lacks the means by which StyleGAN2-ADA keeps half precision sound, and worse faces are publicly reported:
-    # half precision is used only where it is asked for.
-    precision = "fp32" if options.precision == "auto" else options.precision
-    if precision != "fp32" and device.type == "cpu":
-        note = f"{precision} brings nothing on a CPU, so fp32 was used."
-        return Placement(device=device, precision="fp32", notes=(note,))
-    return Placement(device=device, precision=precision)
+    device = resolve_device(options.device)
+    choice = choose_precision(options.precision, device, model)
+    return Placement(device=device, precision=choice.precision, notes=choice.notes)
 
 
-def _resolve_device(text: str) -> torch.device:
+def resolve_device(text: str) -> torch.device:
+    """auto, cpu, cuda, cuda:N or mps -> a device of this machine.
+
+    Raises:
+        DeviceError: this machine lacks it.
+    """
     if text == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = torch.device(text)

@@ -7,15 +7,16 @@ import shutil
 import socket
 from pathlib import Path
 
+import platformdirs
 import pytest
 import torch
 
+from gpen_core.cache_dir import cache_folder
 from gpen_core.errors import OptionError, WeightsError
 from gpen_core.faces.parse import FacexlibParser
-from gpen_core.models import places
 from gpen_core.models.checkpoint import load_generator
 from gpen_core.models.gpen import Generator
-from gpen_core.models.places import ASSETS, cache_folder, places_of
+from gpen_core.models.places import ASSETS, places_of
 from gpen_core.models.registry import PORTRAIT, SPECS, STARTER, HubFile, ModelSpec, get_spec
 from gpen_core.models.verify import Record, hash_file, read_records, write_record
 from gpen_core.models.weights import best_present, is_present, load_model, load_weights, resolve_model
@@ -306,7 +307,7 @@ def test_the_cache_is_the_users_own_unless_named(monkeypatch, tmp_path):
 def test_without_a_home_nothing_is_looked_for_in_the_current_folder(monkeypatch):
     monkeypatch.delenv("GPEN_CACHE")
     monkeypatch.delenv("GPEN_WEIGHTS_DIR")
-    monkeypatch.setattr(places.platformdirs, "user_cache_path", lambda *args, **kwargs: Path("~/.cache/gpen_core"))
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *args, **kwargs: Path("~/.cache/gpen_core"))
     assert cache_folder() is None
     assert all(not place.is_ours for place in places_of(TINY))
     assert resolve_model("auto").spec is STARTER

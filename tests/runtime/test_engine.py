@@ -1,56 +1,65 @@
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from gpen_core.errors import DeviceError
+from gpen_core.errors import DeviceError, WeightsError
+from gpen_core.models.fast import FastGenerator
 from gpen_core.models.gpen import Generator
-from gpen_core.runtime import compile_cache
-from gpen_core.runtime.compile_cache import CompileCache
+from gpen_core.options import RestoreOptions, RuntimeOptions
+from gpen_core.runtime import ladder
 from gpen_core.runtime.device import Placement
-from gpen_core.runtime.engine import Engine, from_network, to_network
+from gpen_core.runtime.engine import Engine, fast_generator, from_network, to_network
+from gpen_core.runtime.networks import GeneratorSource
+from tests.fakes import FakeSource
 
 SIZE = 16
 CPU = torch.device("cpu")
+OTHER = torch.device("meta")
+"""Stands for a GPU: a device that is not the CPU and never gives an answer."""
 
 
-def engine(network: nn.Module, *, precision: str = "fp32", compile: bool = False, batch_size: int = 4) -> Engine:
+def engine(source, *, precision: str = "fp32", device: torch.device = CPU, **runtime) -> Engine:
     return Engine(
-        network,
-        size=SIZE,
+        source,
         template="ffhq",
         model_name="test",
         strength_coefficients=None,
-        placement=Placement(device=CPU, precision=precision),
-        compile=compile,
-        batch_size=batch_size,
+        placement=Placement(device=device, precision=precision),
+        runtime=RuntimeOptions(**runtime),
     )
 
 
-def crops(number: int) -> list[np.ndarray]:
-    return list(np.random.default_rng(number).integers(0, 256, (number, SIZE, SIZE, 3), np.uint8))
+def crops(number: int, size: int = SIZE) -> list[np.ndarray]:
+    return list(np.random.default_rng(number).integers(0, 256, (number, size, size, 3), np.uint8))
 
 
-def ignore(done: int) -> None:
+def ignore(progress) -> None:
     pass
 
 
-class Network(nn.Module):
-    """Answers what `answer` makes of its input and remembers the batch sizes it saw."""
+def unchanged(x):
+    return x.clone()
 
-    def __init__(self, answer):
-        super().__init__()
-        self.answer = answer
-        self.batch_sizes: list[int] = []
 
-    def forward(self, x):
-        self.batch_sizes.append(x.shape[0])
-        return self.answer(x)
+def small_generator() -> Generator:
+    generator = Generator(SIZE, style_dim=16, narrow=1 / 16).requires_grad_(False).eval()
+    for name, parameter in generator.named_parameters():
+        if name.endswith("noise.weight"):
+            torch.nn.init.constant_(parameter, 0.7)
+    return generator
+
+
+def source_of(generator: Generator, tmp_path) -> GeneratorSource:
+    path = tmp_path / "generator.pth"
+    path.write_bytes(b"")
+    return GeneratorSource(generator, path, lambda: generator)
 
 
 def test_levels_survive_the_way_in_and_out():
@@ -66,20 +75,20 @@ def test_answers_are_rounded_and_clamped():
 
 
 def test_crops_come_back_in_order_and_in_batches():
-    network = Network(lambda x: x)
+    source = FakeSource(unchanged)
     sent, heard = crops(10), []
-    ran = engine(network).restore_crops(sent, heard.append)
-    for before, after in zip(sent, ran.crops, strict=True):
-        np.testing.assert_array_equal(before, after)
-    assert network.batch_sizes == [4, 4, 2]
-    assert heard == [0, 4, 8, 10]
-    assert (ran.precision, ran.compiled, ran.notes) == ("fp32", False, ())
+    ran = engine(source).restore_crops(sent, heard.append)
+    np.testing.assert_array_equal(np.stack(ran.crops), np.stack(sent))
+    assert [call.batch_size for call in source.calls] == [4, 4, 2]
+    assert [(step.stage, step.done, step.total) for step in heard] == [("restore", n, 10) for n in (0, 4, 8, 10)]
+    assert (ran.precision, ran.compiled, ran.notes, ran.device, ran.tile_px) == ("fp32", False, (), None, 0)
+    assert ran.precisions == ("fp32",) * 10
 
 
 def test_no_crops_no_call():
-    network = Network(lambda x: x)
-    assert engine(network).restore_crops([], ignore).crops == ()
-    assert network.batch_sizes == []
+    source = FakeSource(unchanged)
+    assert engine(source).restore_crops([], ignore).crops == ()
+    assert source.calls == []
 
 
 def test_a_crop_without_numbers_fails_alone():
@@ -88,45 +97,169 @@ def test_a_crop_without_numbers_fails_alone():
         y[1, 0, 3, 3] = torch.nan
         return y
 
-    ran = engine(Network(poison)).restore_crops(crops(3), ignore)
+    ran = engine(FakeSource(poison)).restore_crops(crops(3), ignore)
     assert [crop is None for crop in ran.crops] == [False, True, False]
 
 
-def test_half_precision_that_breaks_is_repeated_in_full_and_said():
-    def break_under_autocast(x):
-        return x * torch.inf if torch.is_autocast_enabled("cpu") else x
+def test_only_faces_that_half_precision_breaks_are_repeated_in_full_and_named():
+    source = FakeSource(unchanged)
 
-    sent = crops(2)
-    ran = engine(Network(break_under_autocast), precision="bf16").restore_crops(sent, ignore)
-    np.testing.assert_array_equal(ran.crops[0], sent[0])
-    assert ran.notes == ("bf16 gave a broken result; repeated in fp32.",)
+    def break_the_second(x):
+        y = x.clone()
+        if source.calls[-1].half is not None and len(x) > 1:
+            y[1] *= torch.inf
+        return y
+
+    source.answer = break_the_second
+    sent, shared = crops(3), engine(source, precision="bf16")
+    ran = shared.restore_crops(sent, ignore)
+    np.testing.assert_array_equal(np.stack(ran.crops), np.stack(sent))
+    assert ran.precision == "bf16"
+    assert ran.precisions == ("bf16", "fp32", "bf16")
+    assert ran.notes == ("bf16 gave a broken result for 1 face, which was repeated in fp32.",)
+    assert [(call.batch_size, call.half) for call in source.calls] == [(3, torch.bfloat16), (1, None)]
+    # The network in full precision was built for this alone, and does not stay.
+    shared.restore_crops(sent, ignore)
+    assert source.num_built == 3
 
 
-def test_half_precision_of_the_real_generator_stays_near_full():
-    generator = Generator(SIZE, style_dim=16, narrow=1 / 16)
-    full = engine(generator).restore_crops(crops(2), ignore).crops
-    half = engine(generator, precision="bf16").restore_crops(crops(2), ignore).crops
+def test_half_precision_of_the_real_generator_stays_near_full(tmp_path):
+    generator = small_generator()
+    full = engine(source_of(generator, tmp_path)).restore_crops(crops(2), ignore).crops
+    half = engine(source_of(generator, tmp_path), precision="bf16").restore_crops(crops(2), ignore).crops
     assert np.abs(np.stack(full).astype(int) - np.stack(half)).max() <= 6
 
 
-def test_short_memory_makes_smaller_batches_and_is_said():
-    def large_batches_do_not_fit(x):
-        if x.shape[0] > 1:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return x
+class NarrowDevice:
+    """A network that runs out of memory beyond a batch or a tile."""
 
-    sent = crops(3)
-    ran = engine(Network(large_batches_do_not_fit)).restore_crops(sent, ignore)
-    np.testing.assert_array_equal(np.stack(ran.crops), np.stack(sent))
-    assert "faces were restored 1 at a time" in ran.notes[-1]
+    def __init__(self, *, most_crops=64, largest_tile_px=4096, error=torch.OutOfMemoryError):
+        self.most_crops = most_crops
+        self.largest_tile_px = largest_tile_px
+        self.error = error
+        self.source = FakeSource(self.answer, size=256)
+        self.tensors: list[weakref.ref] = []
+
+    def answer(self, x):
+        call = self.source.calls[-1]
+        wasted = torch.zeros(1000)
+        self.tensors.append(weakref.ref(wasted))
+        if call.batch_size > self.most_crops or (call.tile_px or self.source.size) > self.largest_tile_px:
+            raise self.error("CUDA out of memory")
+        if call.device == OTHER.type:
+            raise self.error("CUDA out of memory")
+        return x.clone()
+
+    @property
+    def tried(self) -> list[tuple[int, int]]:
+        return [(call.batch_size, call.tile_px) for call in self.source.calls]
 
 
-def test_memory_too_short_for_one_face_is_an_error_for_people():
-    def nothing_fits(x):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])
+def test_short_memory_makes_smaller_batches_then_tiles_and_is_said(error):
+    device = NarrowDevice(most_crops=1, largest_tile_px=128, error=error)
+    shared = engine(device.source)
+    sent = crops(3, 256)
+    for _ in range(2):
+        # The second call begins at the top again: memory may be free by then.
+        device.source.calls.clear()
+        ran = shared.restore_crops(sent, ignore)
+        np.testing.assert_array_equal(np.stack(ran.crops), np.stack(sent))
+        assert device.tried == [(3, 0), (2, 0), (1, 0), (1, 128), (1, 128), (1, 128)]
+        assert ran.notes == (
+            "Memory was short: faces were restored 2 at a time.",
+            "Memory was short: faces were restored 1 at a time.",
+            "Memory was short: the network ran in tiles of 128 px.",
+        )
+        assert (ran.tile_px, ran.overlap_px) == (128, 24)
 
-    with pytest.raises(DeviceError, match="does not fit into the memory of cpu"):
-        engine(Network(nothing_fits)).restore_crops(crops(2), ignore)
+
+def test_what_fits_no_device_runs_on_the_cpu_and_that_is_said():
+    device = NarrowDevice()
+    shared = engine(device.source, device=OTHER, precision="bf16", batch_size=2)
+    sent = crops(3, 256)
+    for _ in range(2):
+        device.source.calls.clear()
+        ran = shared.restore_crops(sent, ignore)
+        np.testing.assert_array_equal(np.stack(ran.crops), np.stack(sent))
+        assert device.tried == [(2, 0), (1, 0), (1, 128), (1, 64), (1, 0), (1, 0), (1, 0)]
+        assert [call.half for call in device.source.calls[-4:]] == [torch.bfloat16, None, None, None]
+        assert ran.notes[-1] == "The memory of meta was too small: faces were restored on the CPU."
+        assert (ran.device, ran.precision) == ("cpu", "fp32")
+
+
+def test_memory_too_short_for_the_smallest_step_is_an_error_for_people():
+    device = NarrowDevice(largest_tile_px=32)
+    with pytest.raises(DeviceError, match="One face of 256 px does not fit into the memory of cpu") as caught:
+        engine(device.source).restore_crops(crops(2, 256), ignore)
+    assert caught.value.__context__ is None
+
+
+def test_memory_is_flat_after_steps_down_and_failures():
+    narrow, hopeless = NarrowDevice(most_crops=1), NarrowDevice(largest_tile_px=32)
+    works, fails = engine(narrow.source), engine(hopeless.source)
+    for number in (1, 5, 2, 4):
+        works.restore_crops(crops(number, 256), ignore)
+        with pytest.raises(DeviceError):
+            fails.restore_crops(crops(number, 256), ignore)
+    tensors = narrow.tensors + hopeless.tensors
+    assert len(tensors) > 30
+    assert not [tensor for tensor in tensors if tensor() is not None]
+
+
+def test_an_error_that_is_not_about_memory_is_not_taken_for_one():
+    source = FakeSource(unchanged)
+
+    def fail(x):
+        raise RuntimeError("shapes do not match")
+
+    source.answer = fail
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        engine(source).restore_crops(crops(2), ignore)
+    assert len(source.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("free_mib", "expected"),
+    [
+        (None, (4, 0)),
+        (1000, (4, 0)),
+        (300, (2, 0)),
+        (150, (1, 0)),
+        (40, (1, 128)),
+        (1, (1, 64)),
+    ],
+)
+def test_the_automatic_tile_follows_free_memory(monkeypatch, free_mib, expected):
+    """One untiled crop of 256 px needs 64 MiB, and six tenths of what is free may be used."""
+    monkeypatch.setattr(ladder, "free_memory_mib", lambda device: free_mib)
+    source = FakeSource(unchanged, size=256)
+    ran = engine(source).restore_crops(crops(4, 256), ignore)
+    assert (source.calls[0].batch_size, source.calls[0].tile_px) == expected
+    assert ran.tile_px == expected[1]
+    assert ran.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("tile_px", "overlap_px", "run_with", "told"),
+    [
+        (0, "auto", (0, None), (0, 0)),
+        (64, "auto", (64, None), (64, 24)),
+        (128, 24, (128, None), (128, 24)),
+        (128, 64, (128, None), (128, 24)),
+        (128, 8, (128, 8), (128, 8)),
+        (256, 8, (0, None), (0, 0)),
+        (2048, "auto", (0, None), (0, 0)),
+    ],
+)
+def test_tiles_run_as_asked_and_a_small_overlap_is_called_approximate(tile_px, overlap_px, run_with, told):
+    source = FakeSource(unchanged, size=256)
+    options = RestoreOptions(tile_px=tile_px, overlap_px=overlap_px)
+    ran = engine(source).restore_crops(crops(1, 256), ignore, options)
+    assert (source.calls[0].tile_px, source.calls[0].overlap_px) == run_with
+    assert (ran.tile_px, ran.overlap_px) == told
+    assert [note for note in ran.notes if "approximate" in note] == list(ran.notes)
+    assert len(ran.notes) == (run_with[1] is not None)
 
 
 def test_one_call_at_a_time():
@@ -137,9 +270,9 @@ def test_one_call_at_a_time():
         assert len(running) == 1
         time.sleep(0.02)
         running.pop()
-        return x
+        return x.clone()
 
-    shared = engine(Network(watch))
+    shared = engine(FakeSource(watch))
     failures = []
 
     def work():
@@ -156,52 +289,64 @@ def test_one_call_at_a_time():
     assert failures == []
 
 
-def test_a_missing_compiler_means_a_plain_run_and_a_note(monkeypatch):
-    monkeypatch.setattr(compile_cache.shutil, "which", lambda name: None)
-    sent = crops(1)
-    ran = engine(Network(lambda x: x), compile=True).restore_crops(sent, ignore)
-    np.testing.assert_array_equal(ran.crops[0], sent[0])
-    assert not ran.compiled
-    assert "no C++ compiler" in ran.notes[0]
+def wait_until(condition, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert condition()
 
 
-def test_a_compilation_that_fails_at_the_first_call_means_a_plain_run_and_a_note(monkeypatch):
-    from torch._dynamo.exc import Unsupported
+def test_an_idle_network_is_dropped_and_comes_back(tmp_path):
+    generator = small_generator()
+    path = tmp_path / "generator.pth"
+    torch.save(generator.state_dict(), path)
+    built = []
 
-    def fail_late(function, **options):
-        def run(x):
-            raise Unsupported("graph break in test")
+    def load():
+        again = small_generator()
+        again.load_state_dict(torch.load(path))
+        built.append(weakref.ref(again))
+        return again
 
-        return run
-
-    monkeypatch.setattr(torch, "compile", fail_late)
-    monkeypatch.setattr(compile_cache, "missing_toolchain", lambda device: "")
-    ran = engine(Network(lambda x: x), compile=True).restore_crops(crops(1), ignore)
-    assert ran.crops[0] is not None
-    assert not ran.compiled
-    assert "graph break in test" in ran.notes[0]
-
-
-def test_compiled_batches_have_few_sizes(monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    monkeypatch.setattr(compile_cache, "missing_toolchain", lambda device: "")
-    network = Network(lambda x: x)
-    shared = engine(network, compile=True)
-    for number in (1, 2, 3, 4, 5, 7):
-        sent = crops(number)
-        ran = shared.restore_crops(sent, ignore)
-        np.testing.assert_array_equal(np.stack(ran.crops), np.stack(sent))
-        assert ran.compiled
-    assert set(network.batch_sizes) == {1, 2, 4}
-    assert shared.num_compilations == 3
+    shared = engine(GeneratorSource(load(), path, load), unload_after_s=0.5)
+    first = shared.restore_crops(crops(2), ignore).crops
+    assert shared.is_loaded
+    wait_until(lambda: not shared.is_loaded)
+    gc.collect()
+    assert built[0]() is None
+    np.testing.assert_array_equal(np.stack(shared.restore_crops(crops(2), ignore).crops), np.stack(first))
+    assert shared.is_loaded
+    assert len(built) == 2
+    shared.unload()
+    path.write_bytes(b"something else")
+    with pytest.raises(WeightsError, match="was changed while the program ran"):
+        shared.restore_crops(crops(1), ignore)
 
 
-@pytest.mark.slow
-def test_the_compiled_generator_gives_the_same_pixels():
-    generator = Generator(SIZE, style_dim=16, narrow=1 / 16).eval().requires_grad_(False)
-    cache = CompileCache(generator, CPU, enabled=True)
-    x = torch.rand(2, 3, SIZE, SIZE) * 2 - 1
-    with torch.inference_mode():
-        assert (cache(x) - generator(x)).abs().max() < 1e-4
-    assert cache.fallback_reason == ""
-    assert cache.num_compilations == 1
+def test_a_network_that_is_never_idle_stays():
+    source = FakeSource(lambda x: (time.sleep(0.1), x.clone())[1])
+    shared = engine(source, unload_after_s=0.3, batch_size=1)
+    shared.restore_crops(crops(5), ignore)
+    assert shared.is_loaded
+    assert source.num_built == 1
+
+
+def test_fast_generator_gives_the_generators_pixels():
+    generator = Generator(64, style_dim=16, narrow=1 / 16).requires_grad_(False).eval()
+    x = torch.rand(2, 3, 64, 64) * 2 - 1
+    restore = fast_generator(generator.state_dict())
+    y = restore(x)
+    assert (y.shape, y.dtype, y.device) == (x.shape, torch.float32, CPU)
+    torch.testing.assert_close(y, generator(x), rtol=0, atol=1e-4)
+    half = fast_generator(generator.state_dict(), half=torch.bfloat16)(x)
+    assert half.dtype == torch.float32
+    assert 0 < (half - y).abs().max() < 0.1
+    with pytest.raises(WeightsError):
+        fast_generator({})
+
+
+def test_the_fast_network_is_ready_to_run(tmp_path):
+    network = source_of(small_generator(), tmp_path).build(CPU, None)
+    assert isinstance(network, FastGenerator)
+    assert not network.training
+    assert not any(parameter.requires_grad for parameter in network.parameters())
