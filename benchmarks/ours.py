@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gpen_core.models.checkpoint import build_generator
-from gpen_core.runtime.compile_cache import CompileCache
+from gpen_core.models.fast import FastGenerator
 
 HALVES = {"fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -33,18 +33,19 @@ def our_generator(
         tile_px: side of the tiles that the large levels run in; None leaves them whole.
         overlap_px: how far the tiles overlap; None takes what keeps the pixels.
     """
-    forward = _plain_generator(state, device, HALVES[precision], compile)
+    forward = _fast_generator(state, device, HALVES[precision], compile)
     tiles = {"tile_px": tile_px, "overlap_px": overlap_px}
     return partial(forward, **{name: value for name, value in tiles.items() if value is not None})
 
 
-def _plain_generator(
+def _fast_generator(
     state: Mapping[str, Tensor], device: torch.device, half: torch.dtype | None, compile: bool
-) -> Callable[[Tensor], Tensor]:
-    network = CompileCache(build_generator(state).to(device), device, enabled=compile)
+) -> Callable[..., Tensor]:
+    network = FastGenerator(build_generator(state).to(device), half=half)
+    forward = torch.compile(network.forward, dynamic=False) if compile else network.forward
 
-    def restore(x: Tensor) -> Tensor:
-        with torch.inference_mode(), torch.autocast(device.type, dtype=half, enabled=half is not None):
-            return network(x).float()
+    def restore(x: Tensor, **tiles: int) -> Tensor:
+        with torch.inference_mode():
+            return forward(x, **tiles)
 
     return restore

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import nn
@@ -59,3 +61,19 @@ def test_what_is_freed_is_forgotten():
         del kept
         assert counter.live_bytes == 0
     assert counter.peak_bytes == 2**20
+
+
+def test_threads_started_meanwhile_count_too():
+    kept = []
+
+    def work() -> None:
+        with torch.inference_mode():
+            kept.append((X + 1) * 2)
+
+    def in_threads() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            for _ in range(3):
+                pool.submit(work).result()
+
+    assert peak(in_threads) == 4
+    assert peak(lambda: X + 1) == 1
