@@ -1,181 +1,205 @@
-"""Our generator against the reference, in time, memory and pixels: `python -m benchmarks.generator`.
+"""Our generator against the reference, in time, arithmetic, memory and pixels: `python -m benchmarks.generator`.
 
-The reference is ModelScope's Apache-2.0 copy of the authors' generator. Both run on the CPU, one face at a time, with
-random weights. Seconds depend on the machine and on what else it does, ratios of neighbouring runs far less. Memory is
-read as Linux reports it.
+The reference is ModelScope's Apache-2.0 copy of the authors' generator, one face at a time in fp32, eager and, where
+ours is compiled, compiled too. Both have the same random weights. Seconds depend on the machine and on what else it
+does, ratios of neighbouring runs far less.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-import statistics
 import time
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
-from multiprocessing import get_context
-from pathlib import Path
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from benchmarks.report import print_machine, print_table, write_json
-from gpen_core.models.checkpoint import build_generator
-from gpen_core.models.gpen import Generator, GeneratorConfig
+from benchmarks.activations import peak_activation_mib
+from benchmarks.measure import Duration, Spread, pair_ratios, time_in_turn
+from benchmarks.ours import HALVES, our_generator
+from benchmarks.reference import (
+    compiled_reference_forward,
+    published_config,
+    reference_forward,
+    reference_generator,
+)
+from benchmarks.report import add_common_arguments, print_table, start, write_json
+from benchmarks.work import flop_per_face, matrix_product
 
-INJECTION_GAIN = 0.7
-"""New generators have 0 here, so that the decoder would not see the encoder's features."""
-MIB = 2**20
-
-Side = Literal["ours", "reference"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Memory:
-    """Resident memory of a process that loads a generator and runs one face, in MiB."""
-
-    loaded_mib: float
-    """With the weights loaded, before the face."""
-    peak_mib: float
-
-    @property
-    def face_mib(self) -> float:
-        """What the face takes on top of program and weights."""
-        return self.peak_mib - self.loaded_mib
+OURS, OURS_SINGLE, REFERENCE, COMPILED_REFERENCE = "ours", "ours, one face", "reference", "compiled reference"
+MATRIX_PRODUCT = "matrix product"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Timing:
-    """Seconds for one face, medians of all runs, and how far the answers differ."""
+class Case:
+    """What is compared."""
 
-    ours_s: float
-    reference_s: float
-    speedup: float
-    """Reference over ours: median of the ratios of neighbouring runs."""
-    cpu_ratio: float
-    """The same of the time that all threads computed, which other programs on the machine disturb less."""
-    max_difference: float
-    """Largest absolute difference; one grey level is 1 / 127.5."""
-    max_value: float
-    """Largest absolute value of the reference's answer, which random weights do not keep within [-1, 1]."""
+    size: int
+    batch: int
+    is_compiled: bool
+    precision: str
+    device: torch.device
+    tile_px: int | None
+    overlap_px: int | None
 
 
-def build(side: Side, size: int) -> nn.Module:
-    """A generator as wide as the published one of `size` px, with random weights, ready to run."""
-    config = GeneratorConfig(size=size, channel_multiplier=1 if size <= 256 else 2, narrow=0.5 if size <= 256 else 1.0)
-    if side == "ours":
-        model: nn.Module = Generator.from_config(config)
-    else:
-        # Here, so that the process that measures our memory does without it.
-        from modelscope.models.cv.image_portrait_enhancement.gpen import FullGenerator
-
-        widths = {"channel_multiplier": config.channel_multiplier, "narrow": config.narrow}
-        model = FullGenerator(size, config.style_dim, config.num_mlp_layers, **widths)
-    for name, parameter in model.named_parameters():
-        if name.endswith("noise.weight"):
-            nn.init.constant_(parameter, INJECTION_GAIN)
-    return model.requires_grad_(False).eval()
+def random_faces(case: Case) -> Tensor:
+    """(batch, 3, size, size) in [-1, 1]."""
+    random = torch.Generator().manual_seed(0)
+    return (torch.rand((case.batch, 3, case.size, case.size), generator=random) * 2 - 1).to(case.device)
 
 
-def random_face(size: int) -> Tensor:
-    """(1, 3, size, size) in [-1, 1]."""
-    return torch.rand((1, 3, size, size), generator=torch.Generator().manual_seed(0)) * 2 - 1
-
-
-class Run(NamedTuple):
-    """One face through a model."""
-
-    answer: Tensor
-    """(1, 3, size, size)."""
-    wall_s: float
-    cpu_s: float
-
-
-def run(model: nn.Module, face: Tensor) -> Run:
-    with torch.inference_mode():
-        start, cpu_start = time.perf_counter(), time.process_time()
-        answer = model(face)
-        wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
-    # The reference wraps its answer in a tuple.
-    return Run(answer[0] if isinstance(answer, tuple) else answer, wall_s, cpu_s)
-
-
-def compare_time(size: int, num_repeats: int) -> Timing:
-    """Run both models on the same weights in turn, so that a busy spell of the machine meets both."""
-    torch.manual_seed(0)
-    reference = build("reference", size)
-    ours = build_generator(reference.state_dict())
-    face = random_face(size)
-    # The first run of each, which prepares more than the later ones, gives the pixels and no time.
-    our_answer, reference_answer = run(ours, face).answer, run(reference, face).answer
-    pairs = [(run(ours, face), run(reference, face)) for _ in range(num_repeats)]
-    return Timing(
-        ours_s=statistics.median(ours_run.wall_s for ours_run, _ in pairs),
-        reference_s=statistics.median(reference_run.wall_s for _, reference_run in pairs),
-        speedup=statistics.median(reference_run.wall_s / ours_run.wall_s for ours_run, reference_run in pairs),
-        cpu_ratio=statistics.median(reference_run.cpu_s / ours_run.cpu_s for ours_run, reference_run in pairs),
-        max_difference=float((our_answer - reference_answer).abs().max()),
-        max_value=float(reference_answer.abs().max()),
+def compare(case: Case, repeats: int) -> dict[str, Any]:
+    """All figures of one case, ready for JSON. Seconds are those of one face."""
+    model = reference_generator(published_config(case.size))
+    ours = our_generator(
+        model.state_dict(),
+        device=case.device,
+        precision=case.precision,
+        compile=case.is_compiled,
+        tile_px=case.tile_px,
+        overlap_px=case.overlap_px,
     )
+    reference = reference_forward(model.to(case.device))
+    faces = random_faces(case)
+    first_s = time.perf_counter()
+    answer = ours(faces).float().cpu()
+    first_s = time.perf_counter() - first_s
+    expected = reference(faces[:1]).cpu()
+    contestants: dict[str, Callable[[], object]] = {
+        OURS: lambda: ours(faces),
+        REFERENCE: lambda: reference(faces[:1]),
+    }
+    if case.batch > 1:
+        contestants[OURS_SINGLE] = lambda: ours(faces[:1])
+    compile_failure = ""
+    if case.is_compiled:
+        compiled_reference = compiled_reference_forward(model)
+        compile_failure = failure_of(lambda: compiled_reference(faces[:1]))
+        if not compile_failure:
+            contestants[COMPILED_REFERENCE] = lambda: compiled_reference(faces[:1])
+    product, product_flop = matrix_product(case.device, HALVES[case.precision] or torch.float32)
+    durations = time_in_turn({**contestants, MATRIX_PRODUCT: product}, repeats, case.device)
+    return {
+        "size": case.size,
+        "batch": case.batch,
+        "mode": "compiled" if case.is_compiled else "eager",
+        "precision": case.precision,
+        "tile_px": case.tile_px,
+        "overlap_px": case.overlap_px,
+        "first_call_s": round(first_s, 3),
+        "compile_failure": compile_failure,
+        **time_figures(case, durations, product_flop),
+        **memory_figures(case, contestants),
+        "max_difference": float((answer[:1] - expected).abs().max()),
+        "max_value": float(expected.abs().max()),
+    }
 
 
-def use_memory(side: Side, size: int, num_threads: int) -> Memory:
-    """Load one model and run one face. Only a fresh process gives a meaningful peak."""
-    torch.set_num_threads(num_threads)
-    model, face = build(side, size), random_face(size)
-    num_pages = int(Path("/proc/self/statm").read_text().split()[1])
-    loaded_mib = num_pages * resource.getpagesize() / MIB
-    run(model, face)
-    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return Memory(loaded_mib=loaded_mib, peak_mib=peak_kib * 1024 / MIB)
+def failure_of(call: Callable[[], object]) -> str:
+    """Why `call` cannot be compiled, which shows when it first runs; empty where it can."""
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error).strip().splitlines()[0]
+    return ""
 
 
-def measure_memory(side: Side, size: int, num_repeats: int) -> Memory:
-    """The middle one of several processes: at 256 px the allocator alone makes 20 % of difference."""
-    measured = []
-    for _ in range(num_repeats):
-        with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
-            measured.append(process.submit(use_memory, side, size, torch.get_num_threads()).result())
-    return sorted(measured, key=lambda memory: memory.face_mib)[num_repeats // 2]
+def time_figures(case: Case, durations: dict[str, list[Duration]], product_flop: int) -> dict[str, Any]:
+    """Seconds a face, ratios to the reference pair by pair, and how much of the machine's arithmetic is reached."""
+    faces_per_call = {OURS: case.batch}
+    wall = {
+        name: [run.wall_s / faces_per_call.get(name, 1) for run in runs]
+        for name, runs in durations.items()
+        if name != MATRIX_PRODUCT
+    }
+    cpu = {name: [run.cpu_s / faces_per_call.get(name, 1) for run in runs] for name, runs in durations.items()}
+    flop = flop_per_face(published_config(case.size))
+    product_s = [run.wall_s for run in durations[MATRIX_PRODUCT]]
+    ours_rate = [flop / seconds / 1e9 for seconds in wall[OURS]]
+    product_rate = [product_flop / seconds / 1e9 for seconds in product_s]
+    figures: dict[str, Any] = {
+        "seconds": {name: Spread(tuple(values)).to_json() for name, values in wall.items()},
+        "faster": {name: pair_ratios(wall[name], wall[OURS]).to_json() for name in wall if name != OURS},
+        "gflop_per_face": round(flop / 1e9, 1),
+        "gflop_per_s": Spread(tuple(ours_rate)).to_json(),
+        "matrix_product_gflop_per_s": Spread(tuple(product_rate)).to_json(),
+        "share_of_matrix_product": pair_ratios(ours_rate, product_rate).to_json(),
+    }
+    if case.device.type == "cpu":
+        figures["less_cpu_time"] = pair_ratios(cpu[REFERENCE], cpu[OURS]).to_json()
+    return figures
 
 
-def table_row(size: int, timing: Timing, ours: Memory, reference: Memory) -> list[str]:
-    seconds = [f"{timing.ours_s:.2f}", f"{timing.reference_s:.2f}"]
-    ratios = [f"{timing.speedup:.2f}x", f"{timing.cpu_ratio:.2f}x"]
-    memory = [f"{ours.face_mib:.0f}", f"{reference.face_mib:.0f}", f"{reference.face_mib / ours.face_mib:.2f}x"]
-    return [str(size), *seconds, *ratios, *memory, f"{timing.max_difference:.1e}", f"{timing.max_value:.1f}"]
+def memory_figures(case: Case, contestants: dict[str, Callable[[], object]]) -> dict[str, Any]:
+    """Peak MiB of intermediate results; of compiled code only a GPU's allocator tells."""
+    if case.is_compiled and case.device.type == "cpu":
+        return {"peak_mib": None}
+    peaks = {name: peak_activation_mib(contestants[name], case.device) for name in (OURS, REFERENCE)}
+    return {"peak_mib": {name: round(peak, 1) for name, peak in peaks.items()}}
+
+
+def table_row(figures: dict[str, Any]) -> list[str]:
+    seconds, faster, peaks = figures["seconds"], figures["faster"], figures["peak_mib"]
+
+    def ratio(name: str) -> str:
+        if name not in faster:
+            return "-"
+        spread = faster[name]
+        return f"{spread['median']:.2f} ({spread['low']:.2f}-{spread['high']:.2f})"
+
+    memory = [f"{peaks[OURS]:.0f}", f"{peaks[OURS] / peaks[REFERENCE]:.0%}"] if peaks else ["-", "-"]
+    return [
+        f"{figures['size']} x{figures['batch']} {figures['mode']} {figures['precision']}",
+        f"{seconds[OURS]['median']:.3g}",
+        ratio(REFERENCE),
+        ratio(COMPILED_REFERENCE),
+        ratio(OURS_SINGLE),
+        f"{figures['gflop_per_s']['median']:.0f}",
+        f"{figures['share_of_matrix_product']['median']:.0%}",
+        *memory,
+        f"{figures['max_difference']:.1e}",
+    ]
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Our generator against the reference: time, memory, pixels.")
     parser.add_argument("--sizes", default="256,512,1024", help="sides in px (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each; medians count (default: %(default)s)")
-    parser.add_argument("--threads", type=int, help="threads of torch (default: its own choice)")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--batch", default="1", help="faces in one call, such as 1,4 (default: %(default)s)")
+    parser.add_argument("--mode", choices=("eager", "compiled"), default="eager", help="ours (default: %(default)s)")
+    parser.add_argument("--precision", choices=tuple(HALVES), default="fp32", help="ours (default: %(default)s)")
+    parser.add_argument("--tile", type=int, metavar="PX", help="ours runs its large levels in tiles of this size")
+    parser.add_argument("--overlap", type=int, metavar="PX", help="how far tiles overlap (default: to keep the pixels)")
+    add_common_arguments(parser, repeats=3)
     return parser.parse_args()
 
 
 def main() -> None:
     arguments = parse_arguments()
-    sizes = [int(size) for size in arguments.sizes.split(",")]
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
-    machine = print_machine()
-    repeats = arguments.repeats
-    # All memory first: Linux hands the peak of a process down to those it starts, so this one must still be small.
-    ours = {size: measure_memory("ours", size, repeats) for size in sizes}
-    reference = {size: measure_memory("reference", size, repeats) for size in sizes}
-    timings = {size: compare_time(size, repeats) for size in sizes}
-    headings = ["size", "ours s", "reference s", "faster", "less CPU", "ours MiB", "reference MiB", "smaller"]
-    rows = [table_row(size, timings[size], ours[size], reference[size]) for size in sizes]
-    print_table([*headings, "difference", "of at most"], rows)
-    print("Seconds and peak MiB, on top of program and weights, for one face; largest difference of the answers.")
-    figures = [
-        {"size": size, **asdict(timings[size]), "ours": asdict(ours[size]), "reference": asdict(reference[size])}
-        for size in sizes
+    machine = start(arguments)
+    cases = [
+        Case(
+            size=int(size),
+            batch=int(batch),
+            is_compiled=arguments.mode == "compiled",
+            precision=arguments.precision,
+            device=torch.device(arguments.device),
+            tile_px=arguments.tile,
+            overlap_px=arguments.overlap,
+        )
+        for size in arguments.sizes.split(",")
+        for batch in arguments.batch.split(",")
     ]
-    write_json(arguments.json, {"machine": machine, "repeats": repeats, "sizes": figures})
+    figures = [compare(case, arguments.repeats) for case in cases]
+    headings = ["size, faces, how", "s/face", "x reference", "x compiled reference", "x one face a call"]
+    print_table([*headings, "GFLOP/s", "of mm", "MiB", "of reference's", "difference"], list(map(table_row, figures)))
+    print("Ratios: median and range of neighbouring runs. MiB: peak of intermediate results, weights excluded.")
+    for figure in figures:
+        if figure["compile_failure"]:
+            print(f"The reference of {figure['size']} px did not compile: {figure['compile_failure']}.")
+    write_json(arguments.json, {"machine": machine, "repeats": arguments.repeats, "cases": figures})
 
 
 if __name__ == "__main__":

@@ -262,7 +262,9 @@ class Restorer:
             if options.mask == "parsing" and self._parser is not None:
                 report(Progress("blend", face.index, len(faces)))
                 mask = ParsedMask(soft, self._parser.parse(face.restored), self.crop_restorer.size)
-            patch = make_patch(canvas, face.restored, affine, mask)
+            # At scale 1 the canvas is the photo, which the crop was cut from.
+            crop = face.crop.pixels if options.scale == 1 else None
+            patch = make_patch(canvas, face.restored, affine, mask, crop=crop)
             if patch is not None:
                 patches[face.index] = patch
         best = {face.index: face.best_strength for face in faces if face.index in patches}

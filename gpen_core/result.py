@@ -44,10 +44,14 @@ class Composition:
 
     def is_outside_untouched(self, pixels: Pixels) -> bool:
         """Whether `pixels` equals the canvas bit by bit wherever no face was blended in."""
-        is_outside = np.ones(self.canvas.shape[:2], dtype=np.bool_)
+        is_inside = np.zeros(self.canvas.shape[:2], dtype=np.bool_)
         for patch in self.patches.values():
-            is_outside[patch.y0 : patch.y1, patch.x0 : patch.x1] &= patch.weights == 0
-        return bool(np.array_equal(pixels[is_outside], self.canvas[is_outside]))
+            is_inside[patch.y0 : patch.y1, patch.x0 : patch.x1] |= patch.weights > 0
+        # Row by row, so that no second copy of a large photo is made. Most rows have no face and are equal throughout.
+        return all(
+            np.array_equal(row, before) or bool((inside | (row == before).all(axis=-1)).all())
+            for inside, row, before in zip(is_inside, pixels, self.canvas, strict=True)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import cv2
 import numpy as np
@@ -26,8 +27,7 @@ def measure_condition(crop: Pixels, restored: Pixels, template: str) -> FaceCond
 
     Noise after Immerkaer, "Fast noise variance estimation", CVIU 1996.
     """
-    size = crop.shape[0]
-    region = EllipseMask(template, size).weights(np.eye(2, 3), 0, 0, size, size) > FACE_WEIGHT
+    region = _face_region(template, crop.shape[0])
     brightness = luma(crop)
     curvature = cv2.filter2D(brightness, -1, NOISE_KERNEL)
     noise = float(np.sqrt(np.pi / 2) / 6 * np.abs(curvature[region]).mean())
@@ -54,6 +54,12 @@ def predict_strength(condition: FaceCondition, coefficients: Sequence[float]) ->
     it by least squares over portraits damaged in random ways, where the truth is known.
     """
     return float(np.clip(strength_features(condition) @ np.asarray(coefficients, dtype=np.float64), 0.0, 1.0))
+
+
+@lru_cache(maxsize=4)
+def _face_region(template: str, size: int) -> npt.NDArray[np.bool_]:
+    """(size, size) pixels of a crop that belong to the face."""
+    return EllipseMask(template, size).weights(np.eye(2, 3), 0, 0, size, size) > FACE_WEIGHT
 
 
 def _rms(values: FloatArray) -> float:

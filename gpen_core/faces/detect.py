@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,11 @@ import numpy.typing as npt
 
 from gpen_core.errors import WeightsError
 from gpen_core.types import Box, DetectedFace, Pixels
+
+ANCHOR_STRIDES = (8, 16, 32)
+ANCHOR_SIDES_PX = ((16, 32), (64, 128), (256, 512))
+NMS_IOU = 0.4
+"""RetinaFace's published configuration."""
 
 
 class FaceDetector(Protocol):
@@ -56,7 +62,7 @@ class EmbeddedDetector:
 
 
 class FacexlibDetector:
-    """RetinaFace-ResNet50 through facexlib, the detector of the authors' pipeline. Keeps per-call state: one lock."""
+    """RetinaFace-ResNet50 through facexlib, the detector of the authors' pipeline. One call at a time."""
 
     name = "retinaface-r50"
     is_single_scale = True
@@ -86,15 +92,43 @@ class FacexlibDetector:
 
     def detect(self, pixels: Pixels, threshold: float) -> list[DetectedFace]:
         import torch
+        from facexlib.detection.retinaface_utils import decode, decode_landm
+        from torchvision.ops import nms
 
-        bgr = np.ascontiguousarray(pixels[:, :, ::-1])
+        height, width = pixels.shape[:2]
+        size, variances = torch.tensor([width, height]), self._network.cfg["variance"]
         with self._lock, torch.inference_mode():
-            rows: npt.NDArray[np.float64] = self._network.detect_faces(bgr, conf_threshold=threshold)
+            bgr = torch.from_numpy(np.ascontiguousarray(pixels[:, :, ::-1])).to(self._network.device)
+            outputs = self._network(bgr.permute(2, 0, 1)[None].float() - self._network.mean_tensor)
+        # Few of some ten thousand anchors pass, so the rest is done for those only.
+        boxes, scores, points = (output[0].cpu() for output in outputs)
+        passed = scores[:, 1] > threshold
+        anchors = torch.from_numpy(anchor_boxes(height, width))[passed]
+        scores, boxes = scores[passed, 1], decode(boxes[passed], anchors, variances) * size.repeat(2)
+        points = decode_landm(points[passed], anchors, variances) * size.repeat(5)
+        kept = nms(boxes, scores, NMS_IOU).tolist()
         return [
             DetectedFace(
-                box=Box(*(float(value) for value in row[:4])),
-                landmarks=row[5:15].reshape(5, 2).astype(np.float64) - 0.5,
-                score=float(row[4]),
+                box=Box(*boxes[index].tolist()),
+                landmarks=points[index].view(5, 2).double().numpy() - 0.5,
+                score=float(scores[index]),
             )
-            for row in rows
+            for index in kept
         ]
+
+
+@lru_cache(maxsize=8)
+def anchor_boxes(height: int, width: int) -> npt.NDArray[np.float32]:
+    """(N, 4) RetinaFace's anchors for one size of picture: x, y of the centre, width and height, in shares of it.
+
+    Kept for the sizes used last: facexlib's own loop over anchors takes longer than the network does on a GPU.
+    """
+    levels = []
+    for stride, sides in zip(ANCHOR_STRIDES, ANCHOR_SIDES_PX, strict=True):
+        y, x = np.mgrid[: -(-height // stride), : -(-width // stride)]
+        centers = (np.stack((x, y), axis=-1) + 0.5) * stride
+        level = np.empty((*x.shape, len(sides), 4))
+        level[..., :2] = centers[:, :, None]
+        level[..., 2:] = np.array(sides)[:, None]
+        levels.append((level / np.array([width, height] * 2)).reshape(-1, 4))
+    return np.concatenate(levels).astype(np.float32)

@@ -8,7 +8,14 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from gpen_core.faces.align import invert_affine, rescale_source, shift_source, similarity_scale, template_points
+from gpen_core.faces.align import (
+    invert_affine,
+    rescale_source,
+    shift_source,
+    similarity_scale,
+    template_points,
+    transform_points,
+)
 from gpen_core.types import Affine
 
 # The ellipse in eye distances from the point between the eyes, measured on FFHQ-aligned portraits: from above the
@@ -30,6 +37,14 @@ PARSED_RIM = 2.5 * PARSED_BLUR
 class FaceMask(Protocol):
     """Weights of a restored crop."""
 
+    def bounds(self, affine: Affine) -> tuple[int, int, int, int]:
+        """(x0, y0, x1, y1) of the canvas outside which all weights are zero; may reach beyond the canvas.
+
+        Args:
+            affine: canvas to crop.
+        """
+        ...
+
     def weights(self, affine: Affine, x0: int, y0: int, x1: int, y1: int) -> npt.NDArray[np.float32]:
         """(y1 - y0, x1 - x0) weights in [0, 1] for a rectangle of the canvas; zero outside the crop.
 
@@ -50,6 +65,15 @@ class EllipseMask:
         self._center = eye_center + CENTER_DOWN * down
         self._eye_distance_px = float(np.linalg.norm(right_eye - left_eye))
         self._radii = np.array([RADIUS_ACROSS, RADIUS_DOWN]) * self._eye_distance_px
+
+    def bounds(self, affine: Affine) -> tuple[int, int, int, int]:
+        inverse = invert_affine(affine)
+        center = transform_points(inverse, self._center[None])[0]
+        # The circle of radius 1, stretched to the ellipse and brought to the canvas, reaches this far along each axis.
+        reach = np.hypot(*(inverse[:, :2] * self._radii).T)
+        x0, y0 = np.floor(center - reach).astype(int)
+        x1, y1 = np.ceil(center + reach).astype(int) + 1
+        return int(x0), int(y0), int(x1), int(y1)
 
     def weights(self, affine: Affine, x0: int, y0: int, x1: int, y1: int) -> npt.NDArray[np.float32]:
         x = np.arange(x0, x1, dtype=np.float32)[None, :]
@@ -82,6 +106,9 @@ class ParsedMask:
         # Cut before the blur, so that the cut is soft too.
         self._outline = np.zeros(outline.shape, dtype=np.float32)
         self._outline[rim:-rim, rim:-rim] = outline[rim:-rim, rim:-rim]
+
+    def bounds(self, affine: Affine) -> tuple[int, int, int, int]:
+        return self._soft.bounds(affine)
 
     def weights(self, affine: Affine, x0: int, y0: int, x1: int, y1: int) -> npt.NDArray[np.float32]:
         side = len(self._outline)

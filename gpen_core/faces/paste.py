@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpen_core.faces.align import (
-    corner_bounds,
     extract_crop,
     invert_affine,
     rescale_source,
@@ -46,27 +45,32 @@ class Patch:
         return self.y0 + len(self.weights)
 
 
-def make_patch(canvas: Pixels, restored: Pixels, affine: Affine, mask: FaceMask) -> Patch | None:
-    """The change that a restored crop makes; None where it lies wholly outside the canvas.
+def make_patch(
+    canvas: Pixels, restored: Pixels, affine: Affine, mask: FaceMask, *, crop: Pixels | None = None
+) -> Patch | None:
+    """The change that a restored crop makes; None where its mask lies wholly outside the canvas.
 
     Args:
         canvas: (H, W, 3).
         restored: (S, S, 3).
         affine: canvas to crop.
         mask: weights of the crop.
+        crop: (S, S, 3), the canvas seen through `affine`, where that is at hand.
     """
     height, width = canvas.shape[:2]
-    size = restored.shape[0]
-    x0, y0, x1, y1 = corner_bounds(invert_affine(affine), size)
+    x0, y0, x1, y1 = mask.bounds(affine)
     x0, y0, x1, y1 = max(x0, 0), max(y0, 0), min(x1, width), min(y1, height)
     if x0 >= x1 or y0 >= y1:
         return None
     weights = mask.weights(affine, x0, y0, x1, y1)
-    difference = restored.astype(np.float32) - extract_crop(canvas, affine, size).astype(np.float32)
+    if crop is None:
+        crop = extract_crop(canvas, affine, restored.shape[0])
     before = canvas[y0:y1, x0:x1].astype(np.float32)
+    change = _warp_back(restored.astype(np.float32) - crop, affine, x0, y0, x1, y1)
     # Clipped here and not after the blend, so that half the strength is half of what full strength shows.
-    after = np.clip(before + _warp_back(difference, affine, x0, y0, x1, y1), 0, 255)
-    return Patch(x0, y0, weights, (after - before) * weights[:, :, None])
+    np.clip(change, -before, 255 - before, out=change)
+    change *= weights[:, :, None]
+    return Patch(x0, y0, weights, change)
 
 
 def _warp_back(
@@ -91,7 +95,7 @@ def blend_patches(canvas: Pixels, patches: Sequence[Patch], strengths: Sequence[
     """The canvas with all patches in it, each at its own strength in [0, 1].
 
     Where faces overlap their changes are averaged by weight, so the order of the patches does not matter. Pixels that
-    no patch weighs are copied bit by bit, and strength 0 leaves them all as they are.
+    no patch weighs keep every bit, and strength 0 leaves them all as they are.
     """
     blended: Pixels = canvas.copy()
     for patch in patches:
@@ -108,9 +112,9 @@ def blend_patches(canvas: Pixels, patches: Sequence[Patch], strengths: Sequence[
             total_weights[mine] += other.weights[theirs]
             total_change[mine] += np.float32(strength) * other.change[theirs]
         region = np.s_[patch.y0 : patch.y1, patch.x0 : patch.x1]
-        change = total_change / np.maximum(total_weights, 1.0)[:, :, None]
+        total_change /= np.maximum(total_weights, 1.0)[:, :, None]
+        total_change += canvas[region]
         # A mean of changes that each stay in range does so too, but for rounding.
-        pixels = np.clip(np.rint(canvas[region] + change), 0, 255).astype(np.uint8)
-        is_weighed = patch.weights > 0
-        blended[region][is_weighed] = pixels[is_weighed]
+        np.clip(np.rint(total_change, out=total_change), 0, 255, out=total_change)
+        blended[region] = total_change
     return blended

@@ -102,15 +102,20 @@ def find_faces(detector: FaceDetector, pixels: Pixels, options: RestoreOptions) 
         options: threshold.
     """
     search = _Search(detector, pixels, options)
+    photo = _View(pixels, _identity())
     notes: list[str] = []
     tiles: list[_View] = []
     if detector.is_single_scale:
-        tiles = _tiled_views(pixels, TILED_LONG_SIDE_PX, search.tile_px, search.overlap_px)
-        found = search.run([_resized_view(pixels, BASE_LONG_SIDE_PX), _small_view(pixels), *tiles])
+        # Each size from the next larger one: to reduce a large photo takes about as long as to look at it.
+        middle = _resized(photo, TILED_LONG_SIDE_PX)
+        base = _resized(middle, BASE_LONG_SIDE_PX)
+        # Where one pass shows the whole photo, tiles would show nothing else.
+        tiles = _cut(middle, search.tile_px, search.overlap_px) if base is not middle else []
+        found = search.run([base, _small(base), *tiles])
         faces = _confirm(detector, pixels, found)
         if not any(map(looks_frontal, faces)):
             # What was found until now stays only where harder looks show no face that stands upright in them.
-            harder, degrees = _search_harder(search, pixels)
+            harder, degrees = _search_harder(search, photo, base)
             confirmed = _confirm(detector, pixels, harder)
             if confirmed:
                 found, faces = harder, confirmed
@@ -118,7 +123,7 @@ def find_faces(detector: FaceDetector, pixels: Pixels, options: RestoreOptions) 
         if len(faces) < len(found):
             notes.append(f"{len(found) - len(faces)} detections were dropped: a closer look did not confirm them.")
     else:
-        faces = [face for face, _ in search.run([_View(pixels, _identity())])]
+        faces = [face for face, _ in search.run([photo])]
     if search.num_dropped:
         notes.append(f"{search.num_dropped} detections were dropped: empty, outside the photo, or far too many.")
     return FoundFaces(
@@ -162,17 +167,15 @@ class _Search:
         return _drop_duplicates(candidates[:MAX_CANDIDATES])
 
 
-def _search_harder(search: _Search, pixels: Pixels) -> tuple[_Found, int]:
+def _search_harder(search: _Search, photo: _View, base: _View) -> tuple[_Found, int]:
     """For a photo that shows no face at first sight: enlarged, then turned. Also the degrees it was turned by."""
-    found = search.run(_enlarged_views(pixels, search))
+    found = search.run(_enlarged_tiles(photo, search))
     if any(looks_frontal(face) for face, _ in found):
         return found, 0
     best: tuple[_Found, int] = ([], 0)
     for quarter_turns in (1, 2, 3):
-        turned = np.ascontiguousarray(np.rot90(pixels, quarter_turns))
-        back = _rotation_to_photo(quarter_turns, pixels)
-        views = [_resized_view(turned, BASE_LONG_SIDE_PX), _small_view(turned)]
-        found = search.run([replace(view, to_photo=_chain(back, view.to_photo)) for view in views])
+        turned = _turned(base, quarter_turns)
+        found = search.run([turned, _small(turned)])
         if _plausibility(found) > _plausibility(best[0]):
             best = (found, 90 * quarter_turns)
     return best
@@ -189,19 +192,20 @@ def _strength_order(entry: tuple[DetectedFace, float]) -> tuple[float, ...]:
     return -(face.score + SIZE_BONUS * math.log2(face.box.area) / 2), *face.box
 
 
-def _resized_view(pixels: Pixels, long_side_px: int, *, enlarge: bool = False) -> _View:
-    height, width = pixels.shape[:2]
+def _resized(view: _View, long_side_px: int, *, enlarge: bool = False) -> _View:
+    """The view at `long_side_px`; as it is where that would enlarge it, unless this is wanted."""
+    height, width = view.pixels.shape[:2]
     scale = long_side_px / max(height, width)
     if scale >= 1.0 and not enlarge:
-        return _View(pixels, _identity())
+        return view
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     interpolation = cv2.INTER_AREA if scale < 1.0 else cv2.INTER_CUBIC
-    resized = np.asarray(cv2.resize(pixels, size, interpolation=interpolation), dtype=np.uint8)
-    return _View(resized, rescale_source(_identity(), (size[0] / width, size[1] / height)))
+    resized = np.asarray(cv2.resize(view.pixels, size, interpolation=interpolation), dtype=np.uint8)
+    return _View(resized, rescale_source(view.to_photo, (size[0] / width, size[1] / height)))
 
 
-def _small_view(pixels: Pixels) -> _View:
-    small = _resized_view(pixels, SMALL_LONG_SIDE_PX)
+def _small(view: _View) -> _View:
+    small = _resized(view, SMALL_LONG_SIDE_PX)
     height, width = small.pixels.shape[:2]
     left, top = (SMALL_CANVAS_PX - width) // 2, (SMALL_CANVAS_PX - height) // 2
     canvas = np.full((SMALL_CANVAS_PX, SMALL_CANVAS_PX, 3), PADDING_LEVEL, dtype=np.uint8)
@@ -209,20 +213,25 @@ def _small_view(pixels: Pixels) -> _View:
     return _View(canvas, shift_source(small.to_photo, -left, -top))
 
 
-def _tiled_views(pixels: Pixels, long_side_px: int, tile_px: int, overlap_px: int) -> list[_View]:
-    """Tiles of the photo at `long_side_px`, or at its own size if that is less; none where one pass shows it all."""
-    if max(pixels.shape[:2]) <= BASE_LONG_SIDE_PX:
-        return []
-    return _cut(_resized_view(pixels, long_side_px), tile_px, overlap_px)
+def _turned(view: _View, quarter_turns: int) -> _View:
+    """The view turned counter-clockwise."""
+    height, width = view.pixels.shape[:2]
+    back: dict[int, list[list[float]]] = {
+        1: [[0, -1, width - 1], [1, 0, 0]],
+        2: [[-1, 0, width - 1], [0, -1, height - 1]],
+        3: [[0, 1, 0], [-1, 0, height - 1]],
+    }
+    turned = np.ascontiguousarray(np.rot90(view.pixels, quarter_turns))
+    return _View(turned, _chain(view.to_photo, np.array(back[quarter_turns], dtype=np.float64)))
 
 
-def _enlarged_views(pixels: Pixels, search: _Search) -> list[_View]:
+def _enlarged_tiles(photo: _View, search: _Search) -> list[_View]:
     smallest_px, largest_px = ENLARGED_LONG_SIDES_PX
-    long_side_px = max(pixels.shape[:2])
+    long_side_px = max(photo.pixels.shape[:2])
     target_px = max(smallest_px, min(round(ENLARGED_FACTOR * long_side_px), largest_px))
     if target_px <= long_side_px:
         return []
-    return _cut(_resized_view(pixels, target_px, enlarge=True), search.tile_px, search.overlap_px)
+    return _cut(_resized(photo, target_px, enlarge=True), search.tile_px, search.overlap_px)
 
 
 def _cut(view: _View, tile_px: int, overlap_px: int) -> list[_View]:
@@ -239,17 +248,6 @@ def _cut(view: _View, tile_px: int, overlap_px: int) -> list[_View]:
 
 def _identity() -> Affine:
     return np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-
-
-def _rotation_to_photo(quarter_turns: int, pixels: Pixels) -> Affine:
-    """From `np.rot90(pixels, quarter_turns)` (counter-clockwise) back to `pixels`."""
-    height, width = pixels.shape[:2]
-    back: dict[int, list[list[float]]] = {
-        1: [[0, -1, width - 1], [1, 0, 0]],
-        2: [[-1, 0, width - 1], [0, -1, height - 1]],
-        3: [[0, 1, 0], [-1, 0, height - 1]],
-    }
-    return np.array(back[quarter_turns], dtype=np.float64)
 
 
 def _chain(outer: Affine, inner: Affine) -> Affine:

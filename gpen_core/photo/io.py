@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import secrets
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,17 @@ from gpen_core.options import OutputOptions
 from gpen_core.types import Photo, Pixels
 from gpen_core.version import __version__
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PhotoSource: TypeAlias = "str | Path | bytes | Image.Image | npt.NDArray[Any] | Photo"
 
 MAX_MEGAPIXELS = 100
 """Largest picture read; checked from the header, before anything is decoded."""
 MAX_OUTPUT_MEGAPIXELS = 400
 """Largest result; about 1.2 GB of pixels."""
+BAND_ROWS = 256
+"""Rows of a picture that are converted at once."""
 
 FORMAT_BY_SUFFIX = {
     ".png": "PNG",
@@ -105,10 +110,12 @@ def _photo_from_image(image: Image.Image, *, name: str) -> Photo:
     notes: list[str] = []
     if getattr(image, "n_frames", 1) > 1 and image.format != "MPO":
         notes.append(f"The file has {getattr(image, 'n_frames', 1)} frames; only the first was restored.")
+    image.load()
     dpi = _dpi(image)
     profile = image.info.get("icc_profile")
     exif = image.getexif()
-    upright = ImageOps.exif_transpose(image)
+    # Only where there is something to turn: Pillow's function copies the picture in any case.
+    upright = ImageOps.exif_transpose(image) if exif.get(EXIF_ORIENTATION, 1) != 1 else image
     color, alpha = _split_alpha(_to_8_bit(upright))
     pixels = _to_srgb(color, profile, notes)
     return Photo(
@@ -145,25 +152,35 @@ def _to_8_bit(image: Image.Image) -> Image.Image:
 
 
 def _split_alpha(image: Image.Image) -> tuple[Image.Image, npt.NDArray[np.uint8] | None]:
+    """The picture, whose own opacity counts no more, and its opacity where it is not opaque all over."""
     has_alpha = "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info
     if not has_alpha:
         return image, None
-    rgba = image.convert("RGBA")
+    rgba = image if image.mode == "RGBA" else image.convert("RGBA")
     alpha = np.asarray(rgba.getchannel("A"))
-    return rgba.convert("RGB"), None if alpha.min() == 255 else alpha
+    return rgba, None if alpha.min() == 255 else alpha
 
 
 def _to_srgb(image: Image.Image, profile: bytes | None, notes: list[str]) -> Pixels:
-    if profile and image.mode in ("RGB", "CMYK"):
+    mode = "RGB" if image.mode == "RGBA" else image.mode
+    if profile and mode in ("RGB", "CMYK"):
         try:
             source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-            converted = ImageCms.profileToProfile(image, source, ImageCms.createProfile("sRGB"), outputMode="RGB")
+            transform = ImageCms.buildTransform(source, ImageCms.createProfile("sRGB"), mode, "RGB")
+            return _rgb_pixels(image, lambda band: ImageCms.applyTransform(band.convert(mode), transform))
         except (ImageCms.PyCMSError, OSError) as error:
             notes.append(f"The file's colour profile could not be used ({error}); colours are taken as sRGB.")
-        else:
-            if converted is not None:
-                return np.asarray(converted)
-    return np.asarray(image.convert("RGB"))
+    return _rgb_pixels(image, lambda band: band.convert("RGB"))
+
+
+def _rgb_pixels(image: Image.Image, convert: Callable[[Image.Image], Image.Image | None]) -> Pixels:
+    """(H, W, 3) of a picture, converted in bands: as a whole, a large one would be held three or four times over."""
+    width, height = image.size
+    pixels = np.empty((height, width, 3), dtype=np.uint8)
+    for top in range(0, height, BAND_ROWS):
+        bottom = min(top + BAND_ROWS, height)
+        pixels[top:bottom] = np.asarray(convert(image.crop((0, top, width, bottom))))
+    return pixels
 
 
 def _scale_to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

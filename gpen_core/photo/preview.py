@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from gpen_core.photo.io import write_photo
 from gpen_core.types import Photo
@@ -30,6 +30,9 @@ def write_preview(photo: Photo, path: str | Path, *, long_side_px: int = PREVIEW
 
 
 def _reduce(pixels: npt.NDArray[np.uint8], long_side_px: int) -> npt.NDArray[np.uint8]:
-    image = Image.fromarray(pixels)
-    image.thumbnail((long_side_px, long_side_px), Image.Resampling.LANCZOS)
-    return np.asarray(image)
+    height, width = pixels.shape[:2]
+    scale = long_side_px / max(height, width)
+    if scale >= 1.0:
+        return pixels
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)

@@ -101,3 +101,21 @@ def test_a_face_that_fills_the_crop_ends_softly_at_its_rim():
     row = weights[256]
     assert row[0] < 0.01 and row[256] == pytest.approx(1)
     assert np.abs(np.diff(row)).max() < 0.03
+
+
+@pytest.mark.parametrize("template", ["ffhq", "gpen"])
+@pytest.mark.parametrize("degrees", [0, 20, 45, 160])
+@pytest.mark.parametrize("zoom", [0.2, 1.0, 3.0])
+def test_nothing_counts_outside_the_bounds_and_they_are_tight(template, degrees, zoom):
+    mask = EllipseMask(template, 256)
+    angle = np.radians(degrees)
+    linear = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]) / zoom
+    # The middle of the crop lies at (500, 500) of the canvas.
+    affine = np.column_stack((linear, 127.5 - linear @ np.array([500.0, 500.0])))
+    x0, y0, x1, y1 = mask.bounds(affine)
+    weights = mask.weights(affine, 0, 0, 1000, 1000)
+    rows, columns = np.flatnonzero(weights.any(axis=1)), np.flatnonzero(weights.any(axis=0))
+    assert x0 <= columns[0] <= x0 + 3
+    assert y0 <= rows[0] <= y0 + 3
+    assert x1 - 4 <= columns[-1] < x1
+    assert y1 - 4 <= rows[-1] < y1

@@ -189,6 +189,20 @@ def test_a_colour_profile_is_applied(astronaut):
     assert seen[2] > seen[0] + 20
 
 
+def test_a_large_picture_is_the_same_in_bands(astronaut, monkeypatch):
+    """Colour profile, opacity and turn, whatever the number of rows converted at once."""
+    exif = Image.Exif()
+    exif[photo_io.EXIF_ORIENTATION] = 6
+    rgba = np.dstack((astronaut, astronaut[..., 0]))[:301]
+    content = saved(Image.fromarray(rgba), "PNG", icc_profile=swapped_primaries_profile(), exif=exif)
+    in_bands = read_photo(content)
+    monkeypatch.setattr(photo_io, "BAND_ROWS", 10_000)
+    at_once = read_photo(content)
+    np.testing.assert_array_equal(in_bands.pixels, at_once.pixels)
+    np.testing.assert_array_equal(in_bands.alpha, np.rot90(rgba[..., 3], -1))
+    assert in_bands.pixels.shape == (512, 301, 3)
+
+
 def test_animation_gives_its_first_frame_and_says_so(astronaut):
     frames = [Image.fromarray(np.roll(astronaut[:64, :64], 9 * k, axis=1)) for k in range(3)]
     photo = read_photo(saved(frames[0], "WEBP", save_all=True, append_images=frames[1:], lossless=True))
@@ -214,9 +228,10 @@ def test_unreadable_content_is_one_sentence(content, words, tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_a_cut_off_file_is_refused(astronaut, tmp_path):
+@pytest.mark.parametrize("profile", [None, swapped_primaries_profile()], ids=["", "with a colour profile"])
+def test_a_cut_off_file_is_refused(astronaut, tmp_path, profile):
     path = tmp_path / "half.jpg"
-    content = saved(Image.fromarray(astronaut), "JPEG")
+    content = saved(Image.fromarray(astronaut), "JPEG", icc_profile=profile)
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(PhotoError, match="damaged"):
         read_photo(path)
