@@ -158,7 +158,7 @@ def test_a_download_that_could_not_be_kept_is_not_begun(hub, capsys, monkeypatch
 def test_the_page_fetches_what_is_chosen_and_shows_how_far_it_is(hub, examples):
     shown = []
     report = app.progress_for(lambda share, desc: shown.append((share, desc)))
-    restorer = app.Restorers("cpu")("gpen-bfr-512", report)
+    restorer = app.Restorers(RuntimeOptions(device="cpu"))("gpen-bfr-512", report)
     assert restorer.model_name == "gpen-bfr-512"
     words = r"Fetching the weights \(gpen-bfr-512, ([\d.]+) of \1 MB, [\d.]+ MB/s\)"
     assert any(re.fullmatch(words, desc) for _, desc in shown)
