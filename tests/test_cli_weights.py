@@ -17,6 +17,7 @@ import app
 from gpen_core import cli
 from gpen_core.models.gpen import Generator
 from gpen_core.models.registry import PORTRAIT, SPECS
+from gpen_core.options import RuntimeOptions
 from gpen_core.types import Progress
 from tests.hub_server import HubServer
 
