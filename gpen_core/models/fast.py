@@ -158,7 +158,7 @@ class FastGenerator(nn.Module):
         levels = [cast(StreamedLevel, level) for level in self.levels]
         styles = level_styles(levels, w)
         first_style, _ = levels[0].up_modulation(w)
-        out = rgb.new_empty(rgb.shape[0], 3, self.size, self.size)
+        images = []
         for face in range(w.shape[0]):
             maps = x[face].permute(1, 2, 0) * first_style[face]
             image = rgb[face]
@@ -166,8 +166,8 @@ class FastGenerator(nn.Module):
                 image = level.to_rgb.enlarged(image[None])[0]
                 # Taken off the list, so that the features are freed when their level is done.
                 maps = level(maps, sources[face].pop(0), of_level, image, band_rows, workers)
-            out[face] = image
-        return out
+            images.append(image)
+        return torch.stack(images)
 
     def _encode_streamed(
         self, x: Tensor, band_rows: int | None, workers: Workers
@@ -175,7 +175,7 @@ class FastGenerator(nn.Module):
         """Each face's sources of features, coarse to fine, and the maps that the first direct stage takes."""
         assert self.entry is not None
         sources, lowest = [], []
-        for picture in x.permute(0, 2, 3, 1).contiguous():
+        for picture in x:
             rows, side = self.entry.rows_of(picture), self.size
             of_face = [rows]
             for stage in self.streamed_stages:

@@ -34,7 +34,7 @@ GetRows = Callable[[int, int], Tensor]
 """Rows lo to hi of a map: (hi - lo, W, C)."""
 CACHE_BYTES = 1 << 20
 """Element-wise steps work on about this much at a time: a core's second-level cache."""
-BAND_BYTES = 8 << 20
+BAND_BYTES = 4 << 20
 """A band takes about this much, unless a height is asked for."""
 STRIP_TILES = 64
 """Tiles of a Winograd strip at least: enough rows for its matrix products to be efficient."""
@@ -92,11 +92,11 @@ class StreamedEntry(nn.Module):
         self.register_buffer("bias", activation.bias * ACTIVATION_GAIN)
 
     def rows_of(self, picture: Tensor) -> GetRows:
-        """For one (S, S, 3) picture."""
+        """For one (3, S, S) picture."""
 
         def get_rows(lo: int, hi: int) -> Tensor:
-            rows = torch.addmm(self.bias, picture[lo:hi].flatten(0, 1), self.weight)
-            return leaky_relu_(rows).view(hi - lo, picture.shape[1], -1)
+            rows = torch.addmm(self.bias, picture[:, lo:hi].flatten(1).t(), self.weight)
+            return leaky_relu_(rows).view(hi - lo, picture.shape[2], -1)
 
         return get_rows
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from gpen_core.faces.align import align_face
+from gpen_core.models.checkpoint import load_generator
 from gpen_core.models.fast import FastGenerator
 from gpen_core.models.gpen import Generator
+from gpen_core.models.places import ASSETS
+from gpen_core.models.registry import STARTER
+from gpen_core.runtime.engine import from_network, to_network
+from tests.fakes import ASTRONAUT_LANDMARKS
 
 
 def random_generator(size: int, channel_multiplier: int = 2, narrow: float = 0.25) -> Generator:
@@ -129,3 +136,14 @@ def test_the_generator_it_was_made_of_is_left_alone():
     fast = FastGenerator(plain)
     fast(x)
     assert all(torch.equal(value, before[key]) for key, value in plain.state_dict().items())
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_real_face_differs_by_less_than_one_level(astronaut, is_streamed):
+    plain = load_generator(ASSETS / STARTER.file_name)
+    fast = FastGenerator(plain, is_streamed=is_streamed)
+    crop = align_face(astronaut, np.array(ASTRONAUT_LANDMARKS), STARTER.template, plain.size)
+    x = to_network([crop.pixels], torch.device("cpu"))
+    assert difference(plain, fast, x) < 1e-4
+    levels = [from_network(network(x))[0].astype(int) for network in (plain, fast)]
+    assert np.abs(levels[0] - levels[1]).max() <= 1
