@@ -313,4 +313,4 @@ def peak_activation_mib(
         share = min(1.0, (tile_px + 2 * exact_overlap_px(config, is_streamed=False)) / top)
     high = sum(count for side, count in maps.items() if side >= TILED_FROM_PX)
     low = sum(maps.values()) - high
-    return batch_size * (low + share * (high + 5 * maps[top] + 2 * maps[top // 2])) * bytes_per_number / 2**20
+    return batch_size * (low + share * (high + 7 * maps[top] + 4 * maps[top // 2])) * bytes_per_number / 2**20

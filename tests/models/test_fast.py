@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.activations import peak_activation_mib as counted_activation_mib
 from gpen_core.faces.align import align_face
 from gpen_core.models.checkpoint import load_generator
-from gpen_core.models.fast import FastGenerator
+from gpen_core.models.fast import FastGenerator, peak_activation_mib
 from gpen_core.models.gpen import Generator
 from gpen_core.models.places import ASSETS
 from gpen_core.models.registry import STARTER
@@ -147,3 +148,13 @@ def test_a_real_face_differs_by_less_than_one_level(astronaut, is_streamed):
     assert difference(plain, fast, x) < 1e-4
     levels = [from_network(network(x))[0].astype(int) for network in (plain, fast)]
     assert np.abs(levels[0] - levels[1]).max() <= 1
+
+
+@pytest.mark.parametrize(("is_streamed", "tile_px"), [(True, 0), (False, 0), (False, 64)])
+def test_the_memory_it_needs_is_known_beforehand(is_streamed, tile_px):
+    generator = random_generator(512, narrow=0.25)
+    fast = FastGenerator(generator, is_streamed=is_streamed)
+    x = random_faces(1, 512)
+    counted = counted_activation_mib(lambda: fast(x, tile_px), torch.device("cpu"))
+    expected = peak_activation_mib(generator.config, 1, tile_px, is_streamed=is_streamed)
+    assert 0.7 * counted < expected < 1.6 * counted
