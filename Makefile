@@ -39,6 +39,9 @@ test: lint
 
 bench: setup-dev
 	$(BIN)/python -m benchmarks.generator
+	$(BIN)/python -m benchmarks.pipeline
+	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.startup
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 DEVICE=${DEVICE:-cuda}
 SIZES=${SIZES-512,256,1024}
 COMPILED_SIZES=${COMPILED_SIZES-512}
-TILE=${TILE-}       # side of the tiles of one more run; empty: no such run
+TILE=${TILE-256} # side of the tiles of one more run; empty: no such run
 PHOTOS=${PHOTOS-group,large}
 REPEATS=${REPEATS:-5}
 BUDGET_S=${BUDGET_S:-350}
@@ -41,7 +41,8 @@ step eager-fp32 90 generator --sizes "$SIZES" --batch 1,4 --repeats "$REPEATS"
 [ "$HALF" = fp32 ] || step eager-half 90 generator --sizes "$SIZES" --batch 1,4 --precision "$HALF" --repeats "$REPEATS"
 [ -z "$COMPILED_SIZES" ] ||
     step compiled-half 150 generator --sizes "$COMPILED_SIZES" --mode compiled --precision "$HALF" --repeats "$REPEATS"
-[ -z "$TILE" ] || step tiled 60 generator --sizes "$SIZES" --tile "$TILE" --repeats "$REPEATS"
+[ -z "$TILE" ] ||
+    step tiled 60 generator --sizes "$SIZES" --tile "$TILE" --precision "$HALF" --repeats "$REPEATS"
 step photos 90 pipeline --photos "$PHOTOS" --repeats 3
 step photo-memory 60 memory --sizes "" --photos "${PHOTOS##*,}" --repeats 1
 step startup 60 startup --no-page --no-compile --repeats 2

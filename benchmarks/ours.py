@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from gpen_core.models.checkpoint import build_generator
-from gpen_core.models.fast import FastGenerator
+from gpen_core.models.fast import FastGenerator, is_best_streamed
+from gpen_core.runtime.engine import fast_generator
 
 HALVES = {"fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -29,23 +29,19 @@ def our_generator(
         state: tensors under the published checkpoints' names.
         device: where it runs.
         precision: fp32, fp16 or bf16.
-        compile: compile for each batch size at its first call.
-        tile_px: side of the tiles that the large levels run in; None leaves them whole.
+        compile: compile for each batch size at its first call, where that is faster.
+        tile_px: side of the tiles that the large levels run in, uncompiled; None leaves them whole.
         overlap_px: how far the tiles overlap; None takes what keeps the pixels.
     """
-    forward = _fast_generator(state, device, HALVES[precision], compile)
-    tiles = {"tile_px": tile_px, "overlap_px": overlap_px}
-    return partial(forward, **{name: value for name, value in tiles.items() if value is not None})
+    half = HALVES[precision]
+    if tile_px is None:
+        return fast_generator(state, device=device, half=half, compile=compile)
+    generator = build_generator(state)
+    is_streamed = is_best_streamed(generator.config, device, half)
+    network = FastGenerator(generator, half=half, is_streamed=is_streamed).to(device)
 
-
-def _fast_generator(
-    state: Mapping[str, Tensor], device: torch.device, half: torch.dtype | None, compile: bool
-) -> Callable[..., Tensor]:
-    network = FastGenerator(build_generator(state).to(device), half=half)
-    forward = torch.compile(network.forward, dynamic=False) if compile else network.forward
-
-    def restore(x: Tensor, **tiles: int) -> Tensor:
+    def restore_in_tiles(x: Tensor) -> Tensor:
         with torch.inference_mode():
-            return forward(x, **tiles)
+            return network(x, tile_px, overlap_px)  # type: ignore[no-any-return]
 
-    return restore
+    return restore_in_tiles
