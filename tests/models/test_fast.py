@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gpen_core.models.fast import FastGenerator
-from gpen_core.models.gpen import Generator
+from gpen_core.models.fast import FastGenerator, peak_activation_mib
+from gpen_core.models.gpen import Generator, GeneratorConfig
 
 
 def random_generator(size: int, channel_multiplier: int = 2, narrow: float = 0.25) -> Generator:
@@ -129,3 +129,40 @@ def test_the_generator_it_was_made_of_is_left_alone():
     fast = FastGenerator(plain)
     fast(x)
     assert all(torch.equal(value, before[key]) for key, value in plain.state_dict().items())
+
+
+PUBLISHED = {
+    256: GeneratorConfig(size=256, channel_multiplier=1, narrow=0.5),
+    512: GeneratorConfig(size=512),
+    1024: GeneratorConfig(size=1024),
+}
+
+
+@pytest.mark.parametrize(
+    ("size", "is_streamed", "batch_size", "tile_px", "bytes_per_number", "counted_mib"),
+    [
+        (256, False, 1, 0, 4, 64),
+        (256, False, 2, 0, 4, 127),
+        (256, False, 1, 64, 4, 42),
+        (512, False, 1, 0, 4, 507),
+        (512, False, 1, 0, 2, 255),
+        (512, False, 1, 256, 4, 401),
+        (512, False, 1, 64, 4, 217),
+        (512, False, 1, 64, 2, 112),
+        (1024, False, 1, 0, 4, 1022),
+        (1024, False, 1, 64, 4, 325),
+        (256, True, 1, 0, 4, 49),
+        (512, True, 1, 0, 4, 177),
+        (512, True, 2, 0, 4, 254),
+        (1024, True, 1, 0, 4, 325),
+    ],
+)
+def test_the_estimated_memory_is_near_what_was_counted(
+    monkeypatch, size, is_streamed, batch_size, tile_px, bytes_per_number, counted_mib
+):
+    """Counted by following every result of torch's operations in one thread."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    estimate = peak_activation_mib(
+        PUBLISHED[size], batch_size, tile_px, is_streamed=is_streamed, bytes_per_number=bytes_per_number
+    )
+    assert 0.85 * counted_mib <= estimate <= 1.35 * counted_mib
