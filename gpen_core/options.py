@@ -67,7 +67,7 @@ def check_all(options: Any) -> None:
 Strength: TypeAlias = float | Literal["auto"]
 PxOrAuto: TypeAlias = int | Literal["auto"]
 """A length in px."""
-SMALLEST_TILE_PX = 64
+TILES = ("auto", 0, 16, 32, 64, 128, 256, 512, 1024)
 FACE_WORDS = ("all", "largest", "center")
 MODELS = ("auto", "starter-256", "gpen-bfr-256", "gpen-bfr-512", "gpen-bfr-1024", "gpen-bfr-2048")
 DETECTORS = ("auto", "retinaface-mobile", "retinaface-r50")
@@ -121,15 +121,12 @@ class RestoreOptions:
     )
     tile_px: PxOrAuto = option(
         "auto",
-        "the network's large levels run in tiles of this size: less memory, more time; 0: none; auto: as memory asks",
-        minimum=0,
-        maximum=2048,
-        step=SMALLEST_TILE_PX,
-        words=("auto",),
+        "rows that the network's large levels work on at a time: less memory, more time; 0: all; auto: as memory asks",
+        choices=TILES,
     )
     overlap_px: PxOrAuto = option(
         "auto",
-        "how far the network's tiles overlap; auto: so far that they change no pixel, less is faster and approximate",
+        "how far these tiles overlap; auto: so far that they change no pixel, less is faster and approximate",
         minimum=0,
         maximum=1024,
         step=8,
@@ -142,14 +139,8 @@ class RestoreOptions:
             raise OptionError(
                 f"faces is {self.faces!r}; choose {', '.join(FACE_WORDS)}, or numbers separated by commas such as 0,2."
             )
-        if self.tile_px != "auto" and self.tile_px % SMALLEST_TILE_PX:
-            raise OptionError(f"tile_px is {self.tile_px}; choose auto, 0, or a multiple of {SMALLEST_TILE_PX}.")
-        if (
-            self.tile_px
-            and self.tile_px != "auto"
-            and self.overlap_px != "auto"
-            and self.overlap_px > self.tile_px // 2
-        ):
+        tile_px, overlap_px = (0 if value == "auto" else value for value in (self.tile_px, self.overlap_px))
+        if tile_px and overlap_px > tile_px // 2:
             raise OptionError(
                 f"overlap_px is {self.overlap_px}; choose auto, or at most half of tile_px, which is {self.tile_px}."
             )

@@ -102,14 +102,15 @@ class NetworkCall(NamedTuple):
 class FakeSource:
     """Builds `FakeNetwork`s. A crop needs 1 MiB for each 1024 of its tile's pixels."""
 
-    def __init__(self, answer: Callable[[Tensor], Tensor], size: int = 16) -> None:
+    def __init__(self, answer: Callable[[Tensor], Tensor], size: int = 16, *, is_streamed: bool = False) -> None:
         self.answer = answer
         self.size = size
+        self.is_streamed = is_streamed
         self.calls: list[NetworkCall] = []
         self.num_built = 0
 
     def is_compilable(self, device: torch.device, half: torch.dtype | None) -> bool:
-        return True
+        return not self.is_streamed
 
     def build(self, device: torch.device, half: torch.dtype | None) -> FakeNetwork:
         self.num_built += 1
@@ -119,7 +120,7 @@ class FakeSource:
         return batch_size * (tile_px or self.size) ** 2 / 1024 * (0.5 if half else 1.0)
 
     def exact_overlap_px(self, device: torch.device, half: torch.dtype | None) -> int:
-        return 24
+        return 0 if self.is_streamed else 24
 
 
 def identity(crop: Pixels) -> Pixels:

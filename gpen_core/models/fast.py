@@ -307,10 +307,10 @@ def peak_activation_mib(
         # The level below the top has the largest input and outcome that exist whole.
         level = 2 * maps[top // 2] + 2 * maps.get(top // 4, 0)
         numbers = batch_size * features + level
-        return numbers * bytes_per_number / 2**20 + 3 * torch.get_num_threads() * BAND_BYTES / 2**20
-    share = 1.0
-    if 0 < tile_px < top and top >= TILED_FROM_PX:
-        share = min(1.0, (tile_px + 2 * exact_overlap_px(config, is_streamed=False)) / top)
-    high = sum(count for side, count in maps.items() if side >= TILED_FROM_PX)
-    low = sum(maps.values()) - high
-    return batch_size * (low + share * (high + 7 * maps[top] + 4 * maps[top // 2])) * bytes_per_number / 2**20
+        return numbers * bytes_per_number / 2**20 + 5 * torch.get_num_threads() * BAND_BYTES / 2**20
+    needed: float = sum(maps.values()) + 5 * maps[top] + 2 * maps[top // 2]
+    overlap_px = exact_overlap_px(config, is_streamed=False)
+    if 0 < tile_px < top and overlap_px:
+        # A band with what it shares, and the lowest tiled level in one piece with all that is made from it.
+        needed = needed * min(1.0, (tile_px + 2 * overlap_px) / top) + 8 * maps[TILED_FROM_PX]
+    return batch_size * needed * bytes_per_number / 2**20

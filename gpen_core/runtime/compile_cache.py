@@ -28,8 +28,8 @@ from gpen_core.runtime.memory import is_out_of_memory
 Forward = Callable[[Tensor], Tensor]
 CPU_COMPILERS = ("g++", "clang++", "c++", "cl")
 MODES = {"cuda": "reduce-overhead"}
-"""On a CPU the default mode: freezing the weights was as fast within the noise at 512 px, took twice as long to start
-from the disk and keeps the weights twice; max-autotune changed nothing."""
+"""On a CPU the default mode: freezing the weights was no faster, took twice as long to start from the disk and keeps
+them twice; max-autotune changed nothing."""
 NUM_FIRST_CALLS = {"cuda": 3}
 """reduce-overhead compiles at the first call, records a CUDA graph at the second and replays it from the third on."""
 MOST_PROGRAMS = 1024

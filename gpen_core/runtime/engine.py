@@ -276,7 +276,7 @@ class Engine:
         if call.num_repeated:
             faces = "1 face, which was" if call.num_repeated == 1 else f"{call.num_repeated} faces, which were"
             notes.append(f"{self._placement.precision} gave a broken result for {faces} repeated in fp32.")
-        if not call.step.is_exact:
+        if call.crops and not call.step.is_exact:
             notes.append(
                 "The network's tiles were blended with an overlap smaller than exact, so the result is approximate."
             )
@@ -288,7 +288,7 @@ class Engine:
         return RestoredCrops(
             crops=tuple(call.crops),
             precision=self._placement.precision if has_own else "fp32",
-            compiled=self._cache is not None and call.is_compiled,
+            compiled=self._cache is not None and call.is_compiled and bool(call.crops),
             notes=tuple(dict.fromkeys(notes)),
             precisions=tuple(call.precisions),
             device=", then ".join(map(describe_device, devices)) if is_elsewhere else None,

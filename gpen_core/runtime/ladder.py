@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from gpen_core.options import SMALLEST_TILE_PX, RestoreOptions
+from gpen_core.options import RestoreOptions
 from gpen_core.runtime.device import Placement, describe_device
 from gpen_core.runtime.memory import free_memory_mib
 from gpen_core.runtime.networks import NetworkSource
 from gpen_core.runtime.precision import half_dtype
 
+SMALLEST_TILE_PX = 64
+"""Smaller tiles take more time and, with what they share, no less memory: counted at 512 px."""
 SHARE_OF_FREE = 0.6
 """Of the free memory a call is planned to take at most this much: the need is an estimate, and others take too."""
 
@@ -74,7 +76,8 @@ class Ladder:
             Step(
                 device=self._placement.device,
                 precision=self._placement.precision,
-                batch_size=self._batch_size,
+                # Compiled code exists for the full batch only.
+                batch_size=self._batch_size if self._compile else max(1, min(self._batch_size, num_crops)),
                 tile_px=0,
                 overlap_px=0,
                 is_exact=True,
@@ -94,9 +97,10 @@ class Ladder:
 
     def _smaller_on_device(self, step: Step) -> Step | None:
         if step.batch_size > 1:
-            return replace(step, batch_size=1 if step.is_compiled else step.batch_size // 2)
+            return replace(step, batch_size=1 if step.is_compiled else (step.batch_size + 1) // 2)
         tile_px = (step.tile_px or self._source.size) // 2
-        return self._tiled(step, tile_px) if tile_px >= SMALLEST_TILE_PX else None
+        spares_memory = self._source.exact_overlap_px(step.device, step.half) > 0
+        return self._tiled(step, tile_px) if spares_memory and tile_px >= SMALLEST_TILE_PX else None
 
     def _fitting(self, step: Step, num_crops: int) -> Step:
         """The first step from `step` downwards, on its device, that the free memory is expected to hold."""
@@ -113,10 +117,12 @@ class Ladder:
         return step
 
     def _tiled(self, step: Step, tile_px: int) -> Step:
-        """`step` with these tiles, or without any where one would hold the whole crop."""
-        if not 0 < tile_px < self._source.size:
-            return replace(step, tile_px=0, overlap_px=0, is_exact=True)
+        """`step` with these tiles, or without any where one would hold the whole crop or the network has none."""
         exact_px = self._source.exact_overlap_px(step.device, step.half)
+        # What is not to be compiled runs in bands by itself, always exact: there tile_px is their height.
+        has_tiles = exact_px > 0 or not self._source.is_compilable(step.device, step.half)
+        if not (has_tiles and 0 < tile_px < self._source.size):
+            return replace(step, tile_px=0, overlap_px=0, is_exact=True)
         asked = self._options.overlap_px
         overlap_px = exact_px if asked == "auto" else min(asked, exact_px, tile_px // 2)
         return replace(step, tile_px=tile_px, overlap_px=overlap_px, is_exact=overlap_px >= exact_px)

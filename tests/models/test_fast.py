@@ -10,7 +10,7 @@ from benchmarks.activations import peak_activation_mib as counted_activation_mib
 from gpen_core.faces.align import align_face
 from gpen_core.models.checkpoint import load_generator
 from gpen_core.models.fast import FastGenerator, peak_activation_mib
-from gpen_core.models.gpen import Generator
+from gpen_core.models.gpen import Generator, GeneratorConfig
 from gpen_core.models.places import ASSETS
 from gpen_core.models.registry import STARTER
 from gpen_core.runtime.engine import from_network, to_network
@@ -158,3 +158,40 @@ def test_the_memory_it_needs_is_known_beforehand(is_streamed, tile_px):
     counted = counted_activation_mib(lambda: fast(x, tile_px), torch.device("cpu"))
     expected = peak_activation_mib(generator.config, 1, tile_px, is_streamed=is_streamed)
     assert 0.7 * counted < expected < 1.6 * counted
+
+
+PUBLISHED = {
+    256: GeneratorConfig(size=256, channel_multiplier=1, narrow=0.5),
+    512: GeneratorConfig(size=512),
+    1024: GeneratorConfig(size=1024),
+}
+
+
+@pytest.mark.parametrize(
+    ("size", "is_streamed", "batch_size", "tile_px", "bytes_per_number", "counted_mib"),
+    [
+        (256, False, 1, 0, 4, 64),
+        (256, False, 2, 0, 4, 127),
+        (256, False, 1, 64, 4, 42),
+        (512, False, 1, 0, 4, 507),
+        (512, False, 1, 0, 2, 255),
+        (512, False, 1, 256, 4, 401),
+        (512, False, 1, 64, 4, 217),
+        (512, False, 1, 64, 2, 112),
+        (1024, False, 1, 0, 4, 1022),
+        (1024, False, 1, 64, 4, 325),
+        (256, True, 1, 0, 4, 40),
+        (512, True, 1, 0, 4, 163),
+        (512, True, 2, 0, 4, 234),
+        (1024, True, 1, 0, 4, 293),
+    ],
+)
+def test_the_estimated_memory_is_near_what_was_counted(
+    monkeypatch, size, is_streamed, batch_size, tile_px, bytes_per_number, counted_mib
+):
+    """Counted by following every result of torch's operations in one thread."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    estimate = peak_activation_mib(
+        PUBLISHED[size], batch_size, tile_px, is_streamed=is_streamed, bytes_per_number=bytes_per_number
+    )
+    assert 0.85 * counted_mib <= estimate <= 1.35 * counted_mib

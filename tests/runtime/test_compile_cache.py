@@ -76,15 +76,15 @@ def key(batch_size: int = 1, tile_px: int = 0) -> ProgramKey:
     )
 
 
-def engine(answer, **runtime) -> tuple[Engine, FakeSource]:
-    source = FakeSource(answer, size=SIZE)
+def engine(answer, *, is_streamed: bool = False) -> tuple[Engine, FakeSource]:
+    source = FakeSource(answer, size=SIZE, is_streamed=is_streamed)
     return Engine(
         source,
         template="ffhq",
         model_name="test",
         strength_coefficients=None,
         placement=Placement(device=CPU, precision="fp32"),
-        runtime=RuntimeOptions(compile=True, **runtime),
+        runtime=RuntimeOptions(compile=True),
     ), source
 
 
@@ -204,6 +204,13 @@ def test_a_missing_compiler_means_a_plain_run_and_a_note(monkeypatch):
     assert not ran.compiled
     assert ran.notes == ("The network ran without compilation: no C++ compiler was found.",)
     assert [call.batch_size for call in source.calls] == [3]
+
+
+def test_a_network_that_is_faster_plain_is_not_compiled_and_that_is_said(fake_compiler):
+    shared, _ = engine(lambda x: x.clone(), is_streamed=True)
+    ran = shared.restore_crops(crops(3), ignore)
+    assert not ran.compiled
+    assert ran.notes == ("The network was not compiled: on a CPU it runs faster as it is.",)
 
 
 def test_a_compiler_named_to_torch_counts(monkeypatch):

@@ -249,7 +249,7 @@ def test_the_automatic_tile_follows_free_memory(monkeypatch, free_mib, expected)
         (128, 64, (128, None), (128, 24)),
         (128, 8, (128, 8), (128, 8)),
         (256, 8, (0, None), (0, 0)),
-        (2048, "auto", (0, None), (0, 0)),
+        (1024, "auto", (0, None), (0, 0)),
     ],
 )
 def test_tiles_run_as_asked_and_a_small_overlap_is_called_approximate(tile_px, overlap_px, run_with, told):
@@ -260,6 +260,21 @@ def test_tiles_run_as_asked_and_a_small_overlap_is_called_approximate(tile_px, o
     assert (ran.tile_px, ran.overlap_px) == told
     assert [note for note in ran.notes if "approximate" in note] == list(ran.notes)
     assert len(ran.notes) == (run_with[1] is not None)
+
+
+def test_a_streamed_network_takes_rows_as_asked_and_is_always_exact():
+    source = FakeSource(unchanged, size=256, is_streamed=True)
+    ran = engine(source).restore_crops(crops(1, 256), ignore, RestoreOptions(tile_px=64, overlap_px=8))
+    assert (source.calls[0].tile_px, source.calls[0].overlap_px) == (64, None)
+    assert (ran.tile_px, ran.overlap_px, ran.notes) == (64, 0, ())
+
+
+def test_a_streamed_network_that_does_not_fit_is_not_tried_in_tiles():
+    device = NarrowDevice(most_crops=0)
+    device.source.is_streamed = True
+    with pytest.raises(DeviceError):
+        engine(device.source).restore_crops(crops(2, 256), ignore)
+    assert device.tried == [(2, 0), (1, 0)]
 
 
 def test_one_call_at_a_time():
@@ -345,8 +360,20 @@ def test_fast_generator_gives_the_generators_pixels():
         fast_generator({})
 
 
-def test_the_fast_network_is_ready_to_run(tmp_path):
-    network = source_of(small_generator(), tmp_path).build(CPU, None)
+@pytest.mark.parametrize(
+    ("size", "narrow", "half", "is_streamed"),
+    [
+        (64, 1 / 4, None, True),
+        (64, 1 / 4, torch.bfloat16, False),
+        (64, 1 / 16, None, False),
+        (256, 1 / 16, None, False),
+    ],
+)
+def test_a_generator_is_built_as_its_source_promises(tmp_path, size, narrow, half, is_streamed):
+    source = source_of(Generator(size, style_dim=16, narrow=narrow), tmp_path)
+    network = source.build(CPU, half)
     assert isinstance(network, FastGenerator)
+    assert network.is_streamed == is_streamed == (not source.is_compilable(CPU, half))
+    assert network.exact_overlap_px == source.exact_overlap_px(CPU, half)
     assert not network.training
     assert not any(parameter.requires_grad for parameter in network.parameters())
