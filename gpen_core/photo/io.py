@@ -142,12 +142,15 @@ def _to_8_bit(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I;16"):
         return Image.fromarray(_scale_to_uint8(np.asarray(image).astype(np.uint16)))
     if image.mode in ("I", "F"):
-        values = np.asarray(image).astype(np.float64)
+        values = np.asarray(image)
         # These modes carry no range of their own: files hold 0..1, 8-bit or 16-bit numbers in them.
         top = next((limit for limit in (1.0, 255.0, 65535.0) if values.max(initial=0.0) <= limit), values.max())
         if image.mode == "I" and top < 65535.0:
             top = 65535.0
-        return Image.fromarray(np.rint(np.clip(np.nan_to_num(values / top), 0, 1) * 255).astype(np.uint8))
+        scale = float(top)
+        return Image.fromarray(
+            _in_bands(values, lambda band: np.rint(np.clip(np.nan_to_num(band.astype(np.float64) / scale), 0, 1) * 255))
+        )
     return image
 
 
@@ -189,12 +192,22 @@ def _scale_to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     if array.dtype == np.bool_:
         return np.where(array, 255, 0).astype(np.uint8)
     if array.dtype == np.uint16:
-        return np.rint(array / 257.0).astype(np.uint8)
+        return _in_bands(array, lambda band: np.rint(band / 257.0))
     if np.issubdtype(array.dtype, np.floating):
         if not np.isfinite(array).all() or array.min(initial=0) < 0 or array.max(initial=0) > 1:
             raise PhotoError("The array holds floats outside [0, 1]; scale it, or give it as uint8.")
-        return np.rint(array * 255.0).astype(np.uint8)
+        return _in_bands(array, lambda band: np.rint(band * 255.0))
     raise PhotoError(f"The array has type {array.dtype}; give it as uint8, uint16, bool or float in [0, 1].")
+
+
+def _in_bands(
+    array: npt.NDArray[Any], convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+) -> npt.NDArray[np.uint8]:
+    """`array` converted in bands of rows, so that the numbers in between need no whole picture of their own."""
+    converted = np.empty(array.shape, dtype=np.uint8)
+    for top in range(0, len(array), BAND_ROWS):
+        converted[top : top + BAND_ROWS] = convert(array[top : top + BAND_ROWS])
+    return converted
 
 
 def _photo_from_array(array: npt.NDArray[Any]) -> Photo:
