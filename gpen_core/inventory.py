@@ -46,8 +46,9 @@ def load_strictly(spec: ModelSpec, path: Path) -> None:
     # Here and not above: the table of models needs no torch.
     from gpen_core.faces.detect import FacexlibDetector
     from gpen_core.faces.parse import FacexlibParser
-    from gpen_core.models.checkpoint import check_upscaler, load_generator
+    from gpen_core.models.checkpoint import load_generator
     from gpen_core.models.eqface import Backbone, QualityHead
+    from gpen_core.models.rrdbnet import check_upscaler
     from gpen_core.runtime.judge import load_eqface
 
     if spec.role == "generator":

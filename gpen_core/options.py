@@ -68,11 +68,14 @@ Strength: TypeAlias = float | Literal["auto"]
 PxOrAuto: TypeAlias = int | Literal["auto"]
 """A length in px."""
 TILES = ("auto", 0, 16, 32, 64, 128, 256, 512, 1024)
+"""What the network's own levels can be cut into."""
 FACE_WORDS = ("all", "largest", "center")
 MODELS = ("auto", "starter-256", "gpen-bfr-256", "gpen-bfr-512", "gpen-bfr-1024", "gpen-bfr-2048")
 DETECTORS = ("auto", "retinaface-mobile", "retinaface-r50")
 TEMPLATES = ("auto", "ffhq", "gpen")
 MASKS = ("soft", "parsing")
+MODES = ("faces", "whole", "both")
+BACKGROUNDS = ("auto", "off", "realesrnet-x2", "realesrgan-x2plus", "realesrgan-x4plus")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +94,28 @@ class RestoreOptions:
         step=0.05,
         words=("auto",),
     )
-    scale: int = option(1, "size of the result: this many times the photo's width and height", choices=(1, 2, 4))
+    mode: str = option(
+        "faces",
+        "faces: each face is restored and put back; whole: the model runs over the whole picture in tiles, made for"
+        " close-ups and selfies; both: whole, and the faces over it",
+        choices=MODES,
+    )
+    scale: float = option(
+        1.0,
+        "size of the result: exactly this many times the photo's width and height",
+        minimum=1.0,
+        maximum=4.0,
+        step=0.25,
+    )
+    background: str = option(
+        "auto",
+        "what enlarges all that is no face; auto: the best upscaler on this machine, at scales above 1; off:"
+        " resampling; one asked for by name is fetched if need be; all need basicsr",
+        choices=BACKGROUNDS,
+    )
+    background_strength: float = option(
+        1.0, "how much of the upscaler's work counts: 0 is plain resampling", minimum=0.0, maximum=1.0, step=0.05
+    )
     faces: str = option("all", "which faces: all, largest, center, or numbers from left to right such as 0,2")
     threshold: float = option(
         0.9,
@@ -112,6 +136,10 @@ class RestoreOptions:
         "where a restored face counts: soft is an ellipse, parsing also follows face and hair (needs ParseNet)",
         choices=MASKS,
     )
+    grain: bool = option(False, "restored faces get the grain that is around them", choices=(True, False))
+    lock_color: bool = option(
+        False, "restored faces keep the photo's colours, and only their detail changes", choices=(True, False)
+    )
     keep_tone: bool = option(True, "gray photos stay gray and sepia photos keep their tone", choices=(True, False))
     min_quality: float = option(
         0.1, "with the gate: leave faces alone that it finds poorer than this", minimum=0.0, maximum=1.0, step=0.05
@@ -121,12 +149,17 @@ class RestoreOptions:
     )
     tile_px: PxOrAuto = option(
         "auto",
-        "rows that the network's large levels work on at a time: less memory, more time; 0: all; auto: as memory asks",
-        choices=TILES,
+        "size of tiles; 0: none. In mode faces, of the network's large levels, in mode whole of the picture (auto: the"
+        " model's size), and of the background's upscaler (auto: as memory asks): smaller ones need less memory",
+        minimum=0,
+        maximum=2048,
+        step=64,
+        words=("auto",),
     )
     overlap_px: PxOrAuto = option(
         "auto",
-        "how far these tiles overlap; auto: so far that they change no pixel, less is faster and approximate",
+        "how far tiles overlap; auto: in mode faces so far that they change no pixel, otherwise a quarter of the tile;"
+        " less is faster and approximate",
         minimum=0,
         maximum=1024,
         step=8,
@@ -139,6 +172,10 @@ class RestoreOptions:
             raise OptionError(
                 f"faces is {self.faces!r}; choose {', '.join(FACE_WORDS)}, or numbers separated by commas such as 0,2."
             )
+        if self.mode == "faces" and self.tile_px not in TILES:
+            raise OptionError(f"tile_px is {self.tile_px}; choose one of: {', '.join(map(str, TILES))}.")
+        if self.tile_px != "auto" and self.tile_px != int(self.tile_px):
+            raise OptionError(f"tile_px is {self.tile_px}; choose auto, or a whole number.")
         tile_px, overlap_px = (0 if value == "auto" else value for value in (self.tile_px, self.overlap_px))
         if tile_px and overlap_px > tile_px // 2:
             raise OptionError(
@@ -167,6 +204,9 @@ class RuntimeOptions:
         choices=MODELS,
     )
     weights: str | None = option(None, "a weights file of your own instead of the model's")
+    upscaler_weights: str | None = option(
+        None, "a weights file of your own, of an RRDBNet of any shape, instead of the background's upscaler"
+    )
     detector: str = option(
         "auto",
         "what finds the faces; auto takes retinaface-r50 where its weights are, else the embedded retinaface-mobile",

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpen_core.faces.align import align_face, rescale_source, similarity_scale
+from gpen_core.clock import StageClock
+from gpen_core.faces.align import align_face, rescale_source
 from gpen_core.faces.condition import measure_condition, predict_strength
 from gpen_core.faces.detect import EmbeddedDetector, FaceDetector, FacexlibDetector
 from gpen_core.faces.mask import EllipseMask, FaceMask, ParsedMask
 from gpen_core.faces.parse import FaceParser, FacexlibParser
-from gpen_core.faces.paste import Patch, make_patch
+from gpen_core.faces.paste import Patch, add_grain, make_patch
 from gpen_core.faces.search import FoundFaces, find_faces
 from gpen_core.faces.select import skip_reasons
 from gpen_core.gate import apply_gate
@@ -25,26 +24,42 @@ from gpen_core.models.gpen import Generator
 from gpen_core.models.registry import get_spec
 from gpen_core.models.verify import WeightsFile
 from gpen_core.models.weights import load_model, load_present, load_weights, verified_file
+from gpen_core.notes import face_notes
 from gpen_core.options import RestoreOptions, RuntimeOptions
-from gpen_core.photo.background import make_canvas, resize_alpha
-from gpen_core.photo.color import detect_tone
+from gpen_core.photo.background import Background, Upscaler, make_background, resize_alpha
+from gpen_core.photo.color import Tone, detect_tone
 from gpen_core.photo.io import PhotoSource, read_photo
+from gpen_core.photo.texture import lock_color
 from gpen_core.result import Composition, RestoreResult
 from gpen_core.runtime.device import resolve_placement
 from gpen_core.runtime.engine import CropRestorer, Engine, RestoredCrops
 from gpen_core.runtime.judge import EqFaceJudge, FaceJudge
 from gpen_core.runtime.networks import GeneratorSource
-from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Pixels, Progress, RestoredFace, Stage
+from gpen_core.runtime.upscaler import Upscalers
+from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Photo, Pixels, Progress, RestoredFace
+from gpen_core.whole import Recolor, WholePicture, add_whole, restore_whole, whole_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
-LARGE_FACE_FACTOR = 1.25
-"""A face this much larger in the photo than in the crop is named: the network sees it reduced."""
+AS_A_WHOLE = "the picture was restored as a whole"
 
 
 def _ignore_progress(progress: Progress) -> None:
     """Progress that nobody asked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Work:
+    """What the networks gave, before anything is blended."""
+
+    photo: Photo
+    tone: Tone | None
+    background: Background
+    found: FoundFaces
+    whole: WholePicture | None
+    faces: tuple[RestoredFace, ...]
+    ran: RestoredCrops
 
 
 class Restorer:
@@ -59,6 +74,7 @@ class Restorer:
         crop_restorer: CropRestorer | None = None,
         judge: FaceJudge | None = None,
         parser: FaceParser | None = None,
+        upscaler: Upscaler | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         """Load the weights, fetching what was asked for by name and is missing, and place them on the device.
@@ -70,6 +86,7 @@ class Restorer:
             crop_restorer: restores crops, in the place of a model.
             judge: the gate, in the place of `runtime.gate`.
             parser: finds the outline of faces for `mask="parsing"`, in the place of ParseNet.
+            upscaler: enlarges the background unless it is off, in the place of one with weights on this machine.
             on_progress: hears how far a download is; raising in it stops the download.
 
         Raises:
@@ -86,6 +103,8 @@ class Restorer:
         self.crop_restorer = crop_restorer or self._load_engine(runtime, report)
         self.detector = detector or self._load_detector(runtime, report)
         self.judge = judge or (self._load_judge(runtime, report) if runtime.gate else None)
+        self._upscaler = upscaler
+        self._upscalers = Upscalers(runtime)
         self._parser = parser
         self._parser_notes: tuple[str, ...] = ()
         self._parser_lock = threading.Lock()
@@ -128,7 +147,7 @@ class Restorer:
         return EqFaceJudge(backbone.path, quality.path, resolve_placement(runtime).device)
 
     def prepare(self, options: RestoreOptions, on_progress: OnProgress | None = None) -> None:
-        """Load what only these options need, ParseNet for `mask="parsing"`; `restore` does it too.
+        """Load what only these options need, ParseNet for `mask="parsing"` say; `restore` does it too.
 
         Raises:
             WeightsError: its weights can neither be found nor fetched, are damaged or of another network.
@@ -142,6 +161,15 @@ class Restorer:
                     on_progress or _ignore_progress,
                 )
                 self._parser_notes = file.notes
+        self._background_upscaler(options, on_progress or _ignore_progress)
+
+    def _background_upscaler(
+        self, options: RestoreOptions, report: OnProgress
+    ) -> tuple[Upscaler | None, tuple[str, ...]]:
+        if self._upscaler is None:
+            return self._upscalers.get(options, report)
+        is_off = options.background == "off" or (options.background == "auto" and options.scale == 1)
+        return None if is_off else self._upscaler, ()
 
     @property
     def model_name(self) -> str:
@@ -167,31 +195,29 @@ class Restorer:
         """
         options = options or RestoreOptions()
         report = on_progress or _ignore_progress
-        clock = _StageClock(report)
+        clock = StageClock(report)
         self.prepare(options, report)
-        notes = (*self._notes, *(self._parser_notes if options.mask == "parsing" else ()))
-        with clock.stage("read"):
-            photo = read_photo(source)
-            canvas = make_canvas(photo.pixels, options.scale)
-        with clock.stage("detect"):
-            found = find_faces(self.detector, photo.pixels, options)
-            reasons = skip_reasons(found.faces, options, photo.width, photo.height)
-        with clock.stage("restore", is_counted=True):
-            faces, ran = self._restore_faces(photo.pixels, found, reasons, options, report)
-        clock.move("restore", "compile", ran.compile_s)
+        work = self._run_networks(source, options, clock, report)
         with clock.stage("blend"):
-            composition = self._compose(canvas, faces, options, report)
+            composition = self._compose(work, options, report)
             shown = tuple(composition.patches)
-            faces = tuple(face if face.restored is None or face.index in shown else _outside(face) for face in faces)
+            faces = [face if face.restored is None or face.index in shown else _outside(face) for face in work.faces]
             pixels = composition.blend(options.strength, shown)
+        photo, background, found, whole, ran = work.photo, work.background, work.found, work.whole, work.ran
+        parser_notes = self._parser_notes if options.mask == "parsing" else ()
+        notes = [*photo.notes, *self._notes, *parser_notes, *background.notes, *found.notes, *ran.notes]
+        if whole is not None:
+            notes += whole_notes(found.faces, options.scale, whole.plan)
         return RestoreResult(
             original=photo,
             photo=replace(photo, pixels=pixels, alpha=resize_alpha(photo.alpha, options.scale)),
-            faces=faces,
+            faces=tuple(faces),
             shown=shown,
+            options=options,
             strength=options.strength,
-            scale=options.scale,
-            mask=options.mask,
+            upscaler=background.upscaler,
+            background_tiles=background.tiles,
+            whole_tiles=None if whole is None else whole.tiles,
             model=self.crop_restorer.model_name,
             detector=self.detector.name,
             device=ran.device or self.crop_restorer.device_name,
@@ -201,13 +227,45 @@ class Restorer:
             overlap_px=ran.overlap_px,
             search_tile_px=found.tile_px,
             num_search_tiles=found.num_tiles,
-            notes=_unique((*photo.notes, *notes, *found.notes, *ran.notes, *self._face_notes(faces, options))),
+            notes=_unique([*notes, *face_notes(faces, background, self.crop_restorer, options)]),
             timings=clock.timings,
             composition=composition,
         )
 
+    def _run_networks(
+        self, source: PhotoSource, options: RestoreOptions, clock: StageClock, report: OnProgress
+    ) -> _Work:
+        with clock.stage("read"):
+            photo = read_photo(source)
+            tone = detect_tone(photo.pixels) if options.keep_tone else None
+        with clock.stage("background", is_counted=True):
+            upscaler, notes = self._background_upscaler(options, report)
+            background = make_background(photo.pixels, upscaler, tone, options, report)
+            background = replace(background, notes=(*notes, *background.notes))
+        with clock.stage("detect"):
+            found = find_faces(self.detector, photo.pixels, options)
+            reasons = [AS_A_WHOLE] * len(found.faces)
+            if options.mode != "whole":
+                reasons = skip_reasons(found.faces, options, photo.width, photo.height)
+        recolor = partial(_recolor, tone=tone, options=options)
+        with clock.stage("restore", is_counted=True):
+            whole = None
+            if options.mode != "faces":
+                whole = restore_whole(background.canvas, self.crop_restorer, recolor, options, report)
+            faces, ran = self._restore_faces(photo.pixels, found, reasons, recolor, options, report)
+        if whole is not None:
+            ran = add_whole(ran, whole.ran, has_faces=any(face.crop is not None for face in faces))
+        clock.move("restore", "compile", ran.compile_s)
+        return _Work(photo=photo, tone=tone, background=background, found=found, whole=whole, faces=faces, ran=ran)
+
     def _restore_faces(
-        self, pixels: Pixels, found: FoundFaces, reasons: Sequence[str], options: RestoreOptions, report: OnProgress
+        self,
+        pixels: Pixels,
+        found: FoundFaces,
+        reasons: Sequence[str],
+        recolor: Recolor,
+        options: RestoreOptions,
+        report: OnProgress,
     ) -> tuple[tuple[RestoredFace, ...], RestoredCrops]:
         crops = {
             index: align_face(pixels, face.landmarks, self._template(options), self.crop_restorer.size)
@@ -217,7 +275,6 @@ class Restorer:
         ran = self.crop_restorer.restore_crops([crop.pixels for crop in crops.values()], report, options)
         restored = dict(zip(crops, ran.crops, strict=True))
         precisions = dict(zip(crops, ran.precisions or [ran.precision] * len(crops), strict=True))
-        tone = detect_tone(pixels) if options.keep_tone and crops else None
         faces: list[RestoredFace] = []
         for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True)):
             crop = crops.get(index)
@@ -228,8 +285,7 @@ class Restorer:
                 reason = "the network gave numbers that are not finite"
                 faces.append(RestoredFace(index=index, face=face, decision="failed", reason=reason, crop=crop))
             else:
-                if tone is not None:
-                    answer = tone.recolor(crop.pixels, answer)
+                answer = recolor(crop.pixels, answer)
                 faces.append(self._restored_face(index, face, crop, answer, options))
         faces = [replace(face, precision=precisions.get(face.index)) for face in faces]
         return (apply_gate(self.judge, faces, options) if self.judge else tuple(faces)), ran
@@ -249,48 +305,40 @@ class Restorer:
             restored=restored,
         )
 
-    def _compose(
-        self, canvas: Pixels, faces: Sequence[RestoredFace], options: RestoreOptions, report: OnProgress
-    ) -> Composition:
+    def _compose(self, work: _Work, options: RestoreOptions, report: OnProgress) -> Composition:
+        photo, canvas, faces = work.photo, work.background.canvas, work.faces
+        base = canvas if work.whole is None else work.whole.pixels
+        factors = (canvas.shape[1] / photo.width, canvas.shape[0] / photo.height)
         soft = EllipseMask(self._template(options), self.crop_restorer.size)
         patches: dict[int, Patch] = {}
         for face in faces:
             if face.crop is None or face.restored is None:
                 continue
-            affine = rescale_source(face.crop.affine, float(options.scale))
+            affine = rescale_source(face.crop.affine, factors)
             mask: FaceMask = soft
             if options.mask == "parsing" and self._parser is not None:
                 report(Progress("blend", face.index, len(faces)))
                 mask = ParsedMask(soft, self._parser.parse(face.restored), self.crop_restorer.size)
-            # At scale 1 the canvas is the photo, which the crop was cut from.
-            crop = face.crop.pixels if options.scale == 1 else None
-            patch = make_patch(canvas, face.restored, affine, mask, crop=crop)
+            # Where the base is the photo, the crop was cut from it.
+            crop = face.crop.pixels if base is photo.pixels else None
+            patch = make_patch(base, face.restored, affine, mask, crop=crop)
             if patch is not None:
+                if options.grain:
+                    patch = add_grain(patch, base, face.index, is_toned=work.tone is not None)
                 patches[face.index] = patch
         best = {face.index: face.best_strength for face in faces if face.index in patches}
-        return Composition(canvas=canvas, patches=patches, best_strengths=best)
+        whole = None if work.whole is None else work.whole.pixels
+        return Composition(canvas=canvas, whole=whole, patches=patches, best_strengths=best)
 
     def _template(self, options: RestoreOptions) -> str:
         return self.crop_restorer.template if options.template == "auto" else options.template
 
-    def _face_notes(self, faces: Sequence[RestoredFace], options: RestoreOptions) -> list[str]:
-        if not faces:
-            fate = "unchanged" if options.scale == 1 else "only resampled"
-            return [f"No face was found, so the photo is {fate}; try a clearer or larger face, or a lower threshold."]
-        notes = [f"Face {face.index} was {face.decision}: {face.reason}." for face in faces if face.reason]
-        if len(notes) > 5:
-            notes = [*notes[:5], f"{len(notes) - 5} more faces were skipped or failed; the report names them all."]
-        if options.strength == "auto" and self.crop_restorer.strength_coefficients is None:
-            notes.append(f"Automatic strength is not calibrated for {self.model_name}, so full strength was used.")
-        size = self.crop_restorer.size
-        large = [face.index for face in faces if face.decision == "restored" and _is_large(face.crop)]
-        if large:
-            which = ", ".join(map(str, large))
-            notes.append(
-                f"Larger in the photo than {self.model_name} sees a face ({size} px): {which}; "
-                "their finest detail was kept as it was."
-            )
-        return notes
+
+def _recolor(crop: Pixels, restored: Pixels, *, tone: Tone | None, options: RestoreOptions) -> Pixels:
+    """What the network answered for a crop, in the colours it may have."""
+    if options.lock_color:
+        restored = lock_color(crop, restored)
+    return restored if tone is None else tone.recolor(crop, restored)
 
 
 def _load_strictly(file: WeightsFile) -> Generator:
@@ -301,34 +349,5 @@ def _outside(face: RestoredFace) -> RestoredFace:
     return replace(face, decision="skipped", reason="it lies outside the photo", restored=None)
 
 
-def _is_large(crop: AlignedCrop | None) -> bool:
-    return crop is not None and similarity_scale(crop.affine) * LARGE_FACE_FACTOR < 1.0
-
-
 def _unique(notes: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
-
-
-class _StageClock:
-    """Times the stages of one restoration and reports their beginning and end."""
-
-    def __init__(self, report: OnProgress) -> None:
-        self.timings: dict[str, float] = {}
-        self._report = report
-
-    @contextmanager
-    def stage(self, name: Stage, *, is_counted: bool = False) -> Iterator[None]:
-        """Time one stage. A counted one reports its own steps, each face one."""
-        if not is_counted:
-            self._report(Progress(name, 0, 1))
-        start = time.perf_counter()
-        yield
-        self.timings[name] = time.perf_counter() - start
-        if not is_counted:
-            self._report(Progress(name, 1, 1))
-
-    def move(self, source: Stage, target: Stage, seconds: float) -> None:
-        """Count a part of one stage's time as another's."""
-        if seconds:
-            self.timings[source] -= seconds
-            self.timings[target] = seconds

@@ -12,8 +12,9 @@ import numpy as np
 from gpen_core.errors import OptionError
 from gpen_core.faces.paste import Patch, blend_patches
 from gpen_core.options import OutputOptions, RestoreOptions, Strength, allowed
+from gpen_core.photo.background import make_canvas
 from gpen_core.photo.io import write_photo
-from gpen_core.types import Photo, Pixels, RestoredFace
+from gpen_core.types import Photo, Pixels, RestoredFace, Tiles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -22,8 +23,10 @@ class Composition:
 
     canvas: Pixels
     """The photo at the size of the result, without any restored face."""
+    whole: Pixels | None = None
+    """The canvas restored as a whole, at full strength; None in mode faces."""
     patches: Mapping[int, Patch]
-    """Change of each restored face, by its index."""
+    """Change that each restored face makes to `whole`, or else to `canvas`, by its index."""
     best_strengths: Mapping[int, float | None]
     """What `auto` takes for each of them; None where the model is not calibrated."""
 
@@ -37,10 +40,20 @@ class Composition:
     def blend(self, strength: Strength, shown: Iterable[int]) -> Pixels:
         indices = sorted(shown)
         return blend_patches(
-            self.canvas,
+            self._base(strength),
             [self.patches[index] for index in indices],
             [self.strength_of(index, strength) for index in indices],
         )
+
+    def _base(self, strength: Strength) -> Pixels:
+        if self.whole is None:
+            return self.canvas
+        if strength in ("auto", 1):
+            return self.whole
+        base: Pixels = self.canvas.copy()
+        for row, before, after in zip(base, self.canvas, self.whole, strict=True):
+            row[:] = np.rint(before + np.float32(strength) * (after.astype(np.float32) - before))
+        return base
 
     def is_outside_untouched(self, pixels: Pixels) -> bool:
         """Whether `pixels` equals the canvas bit by bit wherever no face was blended in."""
@@ -65,10 +78,15 @@ class RestoreResult:
     """Every face found, from left to right."""
     shown: tuple[int, ...]
     """Indices of the restored faces that are in `photo`."""
+    options: RestoreOptions
+    """As they were asked for; `strength` below is what `photo` shows."""
     strength: Strength
-    scale: int
-    mask: str
-    """Where the restored faces count: `soft` or `parsing`."""
+    upscaler: str | None
+    """What enlarged the background; None where it was only resampled."""
+    background_tiles: Tiles | None
+    """Of the upscaler, in photo pixels; None where it saw the photo whole, or did not run."""
+    whole_tiles: Tiles | None
+    """Of mode whole, in result pixels; None in mode faces."""
     model: str
     detector: str
     device: str
@@ -87,9 +105,19 @@ class RestoreResult:
     composition: Composition
 
     @property
+    def scale(self) -> float:
+        return self.options.scale
+
+    @property
+    def mask(self) -> str:
+        """Where the restored faces count: `soft` or `parsing`."""
+        return self.options.mask
+
+    @property
     def before(self) -> Photo:
-        """The photo at the result's size without any restored face, to compare with."""
-        return replace(self.photo, pixels=self.composition.canvas)
+        """The photo, resampled to the result's size, to compare with."""
+        pixels = self.composition.canvas if self.upscaler is None else make_canvas(self.original.pixels, self.scale)
+        return replace(self.photo, pixels=pixels)
 
     @property
     def restored_faces(self) -> tuple[RestoredFace, ...]:
@@ -131,13 +159,23 @@ class RestoreResult:
     def summary(self) -> str:
         """One line for people: what was restored, with what."""
         num_found = len(self.faces)
-        if num_found == 0:
-            what = "no face found, photo unchanged" if self.scale == 1 else "no face found, photo only resampled"
+        if self.whole_tiles is not None:
+            faces = f", and {self.num_shown} of {num_found} faces" if self.options.mode == "both" else ""
+            what = f"whole picture restored in {self.whole_tiles.num_tiles} tiles{faces}"
+        elif num_found == 0:
+            what = f"no face found, photo {self.fate_of_the_rest}"
         else:
             what = f"{self.num_shown} of {num_found} face{'s' if num_found != 1 else ''} restored"
         size = f"{self.photo.width} x {self.photo.height} px"
         ran = f"{self.model}, {self.device}, {self.precision}{', compiled' if self.compiled else ''}"
         return f"{what} · {size} · {ran} · strength {self._strength_words()} · {self.seconds:.1f} s"
+
+    @property
+    def fate_of_the_rest(self) -> str:
+        """What became of all that is no face, for people."""
+        if self.upscaler is not None:
+            return f"enlarged by {self.upscaler}"
+        return "unchanged" if self.scale == 1 else "only resampled"
 
     def _strength_words(self) -> str:
         if self.strength != "auto":
@@ -156,16 +194,24 @@ class RestoreResult:
             "device": self.device,
             "precision": self.precision,
             "compiled": self.compiled,
+            "mode": self.options.mode,
             "strength": self.strength,
             "scale": self.scale,
-            "mask": self.mask,
+            "background": {
+                "upscaler": self.upscaler,
+                "strength": self.options.background_strength if self.upscaler else None,
+                "tile": self.background_tiles and self.background_tiles._asdict(),
+            },
+            "whole_tile": self.whole_tiles and self.whole_tiles._asdict(),
+            "mask": self.options.mask,
             "input_size": [self.original.width, self.original.height],
             "size": [self.photo.width, self.photo.height],
             "tile": {"tile_px": self.tile_px, "overlap_px": self.overlap_px} if self.tile_px else None,
             "search_tile": {"tile_px": self.search_tile_px, "num_tiles": self.num_search_tiles}
             if self.num_search_tiles
             else None,
-            "outside_faces_unchanged": self.composition.is_outside_untouched(self.photo.pixels),
+            "outside_faces_unchanged": self.whole_tiles is None
+            and self.composition.is_outside_untouched(self.photo.pixels),
             "notes": list(self.notes),
             "seconds": round(self.seconds, 3),
             "timings": {stage: round(seconds, 3) for stage, seconds in self.timings.items()},

@@ -111,6 +111,14 @@ class FaceCondition:
         return float(self.bands[0] / max(sum(self.bands), 1e-6))
 
 
+class Tiles(NamedTuple):
+    """How a picture was cut for a network."""
+
+    tile_px: int
+    overlap_px: int
+    num_tiles: int
+
+
 Decision: TypeAlias = Literal["restored", "skipped", "failed"]
 
 
@@ -138,7 +146,7 @@ class RestoredFace:
     """fp32, fp16 or bf16: what its answer was computed in; None where the network did not see it."""
 
 
-Stage: TypeAlias = Literal["fetch", "prepare", "read", "detect", "compile", "restore", "blend"]
+Stage: TypeAlias = Literal["fetch", "prepare", "read", "background", "detect", "compile", "restore", "blend"]
 
 
 @dataclass(frozen=True, slots=True)

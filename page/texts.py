@@ -19,6 +19,7 @@ STAGES = {
     "fetch": (0.0, 0.1, "Fetching the weights"),
     "prepare": (0.0, 0.1, "Preparing the model"),
     "read": (0.1, 0.15, "Reading the photo"),
+    "background": (0.15, 0.15, "Enlarging the background"),
     "detect": (0.15, 0.3, "Finding faces"),
     "compile": (0.3, 0.3, ""),
     "restore": (0.3, 0.9, "Restoring faces"),

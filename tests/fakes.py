@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -134,3 +137,13 @@ def constant(*level: int) -> Callable[[Pixels], Pixels]:
 def checkerboard(crop: Pixels) -> Pixels:
     rows, columns = np.indices(crop.shape[:2]) // 4
     return np.repeat(((rows + columns) % 2 * 255).astype(np.uint8)[:, :, None], 3, axis=2)
+
+
+def use_basicsr(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put modelscope's copy of RRDBNet where basicsr has it: basicsr builds from source only, and not everywhere."""
+    from modelscope.models.cv.super_resolution.rrdbnet_arch import RRDBNet
+
+    names = ("basicsr", "basicsr.archs", "basicsr.archs.rrdbnet_arch")
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    sys.modules[names[-1]].RRDBNet = RRDBNet

@@ -57,12 +57,12 @@ def test_no_seam_and_no_change_on_a_flat_picture(face_scale):
     np.testing.assert_array_equal(restorer(constant(200, 200, 200), (face,)).restore(flat, options).photo.pixels, flat)
 
 
-@pytest.mark.parametrize("scale", [1, 2, 4])
+@pytest.mark.parametrize("scale", [1, 1.37, 2, 2.5, 4])
 @pytest.mark.parametrize("size", [(333, 507), (400, 301)])
 def test_the_result_is_exactly_scale_times_the_photo(astronaut, scale, size):
     result = restorer(inverted).restore(astronaut[: size[0], : size[1]], RestoreOptions(scale=scale))
-    assert result.photo.pixels.shape == (size[0] * scale, size[1] * scale, 3)
-    assert result.to_report()["size"] == [size[1] * scale, size[0] * scale]
+    assert result.photo.pixels.shape == (round(size[0] * scale), round(size[1] * scale), 3)
+    assert result.to_report()["size"] == [round(size[1] * scale), round(size[0] * scale)]
 
 
 def test_pixels_outside_the_faces_are_untouched_and_the_report_says_so(astronaut):
@@ -87,8 +87,8 @@ def test_no_face_is_a_note_and_an_unchanged_photo(astronaut):
         result = restorer(faces=()).restore(astronaut, RestoreOptions(scale=scale))
         np.testing.assert_array_equal(result.photo.pixels, make_canvas(astronaut, scale))
         assert result.faces == ()
-        assert "No face was found" in result.notes[0]
-        assert ("unchanged" in result.notes[0]) == (scale == 1)
+        note = next(note for note in result.notes if "No face was found" in note)
+        assert ("unchanged" in note) == (scale == 1)
         assert "no face found" in result.summary()
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -17,6 +14,7 @@ from skimage import color as skimage_color
 from skimage import metrics as skimage_metrics
 
 from gpen_core.errors import OptionError, WeightsError
+from gpen_core.models.basicsr import import_basicsr
 from gpen_core.photo.color import luma
 from gpen_core.types import Pixels
 
@@ -28,8 +26,6 @@ _COLOR: Any = skimage_color
 MAX_PSNR_DB = 100.0
 """Of equal pictures, so that means stay finite. One level in one channel of one pixel of a face gives 98 dB."""
 SSIM_SIGMA_PX = 1.5
-REMOVED_MODULE = "torchvision.transforms.functional_tensor"
-"""basicsr 1.4.2 imports from it; torchvision removed it in 0.17 and has its functions in `functional`."""
 
 
 def psnr(truth: Pixels, image: Pixels, region: Region) -> float:
@@ -110,9 +106,7 @@ def load_niqe() -> NoReferenceMetric:
     Raises:
         ImportError: basicsr is not installed, or not usable.
     """
-    if importlib.util.find_spec(REMOVED_MODULE) is None:
-        sys.modules[REMOVED_MODULE] = importlib.import_module(REMOVED_MODULE.removesuffix("_tensor"))
-    from basicsr.metrics import calculate_niqe
+    calculate_niqe = import_basicsr("metrics").calculate_niqe
 
     def niqe(image: Pixels) -> float | None:
         try:

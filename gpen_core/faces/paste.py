@@ -8,7 +8,7 @@ fine detail that the crop could not hold; and strength is one factor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -22,7 +22,11 @@ from gpen_core.faces.align import (
     similarity_scale,
 )
 from gpen_core.faces.mask import FaceMask
+from gpen_core.photo.texture import make_grain, measure_grain
 from gpen_core.types import Affine, Pixels
+
+GRAIN_WEIGHT = 0.9
+"""A face's own grain is measured where it counts at least this much."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +75,31 @@ def make_patch(
     np.clip(change, -before, 255 - before, out=change)
     change *= weights[:, :, None]
     return Patch(x0, y0, weights, change)
+
+
+def add_grain(patch: Patch, base: Pixels, seed: int, *, is_toned: bool) -> Patch:
+    """The patch with the grain that is around it, measured in `base`, which it changes.
+
+    Args:
+        patch: of one face.
+        base: (H, W, 3), what the patch is added to.
+        seed: the same seed gives the same grain.
+        is_toned: the photo has one tone, so the grain has no colour.
+    """
+    height, width = base.shape[:2]
+    margin_x, margin_y = (patch.x1 - patch.x0) // 4, (patch.y1 - patch.y0) // 4
+    x0, y0 = max(patch.x0 - margin_x, 0), max(patch.y0 - margin_y, 0)
+    x1, y1 = min(patch.x1 + margin_x, width), min(patch.y1 + margin_y, height)
+    is_around = np.ones((y1 - y0, x1 - x0), dtype=np.bool_)
+    is_around[patch.y0 - y0 : patch.y1 - y0, patch.x0 - x0 : patch.x1 - x0] = patch.weights == 0
+    before = base[patch.y0 : patch.y1, patch.x0 : patch.x1].astype(np.float32)
+    around = measure_grain(base[y0:y1, x0:x1].astype(np.float32), is_around)
+    inside = measure_grain(before + patch.change, patch.weights > GRAIN_WEIGHT)
+    if around is None or inside is None:
+        return patch
+    grain = make_grain(around.missing(inside), patch.weights.shape, seed, is_toned=is_toned)
+    change = np.clip(patch.change + grain * patch.weights[:, :, None], -before, 255 - before)
+    return replace(patch, change=change)
 
 
 def _warp_back(

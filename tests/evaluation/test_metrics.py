@@ -12,6 +12,7 @@ from gpen_core.errors import OptionError, WeightsError
 from gpen_core.evaluation import metrics
 from gpen_core.evaluation.region import SIZE_PX, face_region, mask_weights
 from gpen_core.evaluation.scorer import Scorer, paste_crop
+from gpen_core.models.basicsr import REMOVED_MODULE
 
 EVERYWHERE = np.ones((32, 32), dtype=bool)
 
@@ -119,7 +120,7 @@ def test_niqe_is_asked_in_bgr_and_may_have_no_answer(monkeypatch):
     module.calculate_niqe = calculate_niqe
     monkeypatch.setitem(sys.modules, "basicsr", package)
     monkeypatch.setitem(sys.modules, "basicsr.metrics", module)
-    monkeypatch.delitem(sys.modules, metrics.REMOVED_MODULE, raising=False)
+    monkeypatch.delitem(sys.modules, REMOVED_MODULE, raising=False)
     niqe = metrics.load_niqe()
     assert niqe(flat(1, 2, 3)) == 4.5
     assert niqe(flat(7, 7, 7)) is None

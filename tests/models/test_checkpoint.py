@@ -6,11 +6,10 @@ import zipfile
 
 import pytest
 import torch
-from modelscope.models.cv.super_resolution.rrdbnet_arch import RRDBNet
 from safetensors.torch import save_file
 
 from gpen_core.errors import WeightsError
-from gpen_core.models.checkpoint import check_upscaler, infer_config, load_generator, read_state_dict
+from gpen_core.models.checkpoint import infer_config, load_generator, read_state_dict
 from gpen_core.models.gpen import Generator, GeneratorConfig
 
 
@@ -147,25 +146,3 @@ def test_a_file_saved_on_a_gpu_loads_without_one(tiny, tmp_path):
         warnings.simplefilter("error")
         loaded = load_generator(path)
     assert torch.equal(output_of(loaded), output_of(tiny))
-
-
-def test_upscalers_are_known_by_their_tensors(tmp_path):
-    path = tmp_path / "upscaler.pth"
-    for scale, features, growth in ((2, 32, 32), (4, 16, 8), (2, 64, 16)):
-        network = RRDBNet(3, 3, scale=scale, num_feat=features, num_block=2, num_grow_ch=growth)
-        torch.save({"params_ema": network.state_dict(), "params": {}}, path)
-        check_upscaler(path, scale)
-        with pytest.raises(WeightsError, match=f"another scale than x{6 - scale}"):
-            check_upscaler(path, 6 - scale)
-
-
-def test_what_is_not_an_upscaler_is_refused(tiny, tmp_path):
-    path = tmp_path / "upscaler.pth"
-    state = RRDBNet(3, 3, num_feat=8, num_block=1, num_grow_ch=4).state_dict()
-    del state["body.0.rdb2.conv3.bias"]
-    torch.save(state, path)
-    with pytest.raises(WeightsError, match=r"body\.0\.rdb2\.conv3\.bias is missing"):
-        check_upscaler(path, 4)
-    torch.save(tiny.state_dict(), path)
-    with pytest.raises(WeightsError, match="not an RRDBNet"):
-        check_upscaler(path, 4)

@@ -1,0 +1,148 @@
+"""The whole picture through GPEN, in overlapping tiles: what the authors do with close-ups and selfies.
+
+The network's style code belongs to a tile, so neighbours differ in tone and detail; windows over their overlap hide
+that. Each tile's change is blended, not the tile, so that what the network leaves alone stays to the bit, and a tile
+larger than the model sees keeps its finest detail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from gpen_core.errors import DeviceError
+from gpen_core.options import RestoreOptions
+from gpen_core.photo.tiling import Tile, TilePlan, merge_rows, plan_windows, read_tile
+from gpen_core.runtime.engine import CropRestorer, RestoredCrops
+from gpen_core.types import DetectedFace, OnProgress, Pixels, Progress, Tiles
+
+Number = TypeVar("Number", np.uint8, np.float32)
+Recolor = Callable[[Pixels, Pixels], Pixels]
+MIN_EYE_DISTANCE = 0.1
+"""Smallest distance between the eyes, as a share of the tile, at which GPEN sees a face: it was trained at 0.21 to
+0.25 of its input."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WholePicture:
+    """A canvas restored as a whole, and what really ran."""
+
+    pixels: Pixels
+    plan: TilePlan
+    tiles: Tiles
+    ran: RestoredCrops
+    """Of all tiles, without their crops."""
+
+
+def plan_whole(width: int, height: int, model_px: int, options: RestoreOptions) -> tuple[TilePlan, int]:
+    """Tiles of a canvas, and their overlap: the model's size and a quarter of it, unless the options say otherwise."""
+    tile_px = model_px if options.tile_px == "auto" else options.tile_px
+    if not tile_px:
+        # One tile: the network sees the whole picture, made square.
+        tile_px = max(width, height)
+    overlap_px = tile_px // 4 if options.overlap_px == "auto" else options.overlap_px
+    overlap_px = min(overlap_px, tile_px // 2)
+    return plan_windows(width, height, tile_px, overlap_px), overlap_px
+
+
+def restore_whole(
+    canvas: Pixels, restorer: CropRestorer, recolor: Recolor, options: RestoreOptions, report: OnProgress
+) -> WholePicture:
+    """The canvas with every tile restored at full strength.
+
+    Args:
+        canvas: (H, W, 3) RGB.
+        restorer: GPEN.
+        recolor: takes a tile and its restored twin, and gives the twin the colours it may have.
+        options: tile_px and overlap_px.
+        report: hears of each finished tile (`restore`).
+
+    Raises:
+        DeviceError: the memory is too small, or a tile's numbers are not finite.
+    """
+    height, width = canvas.shape[:2]
+    plan, overlap_px = plan_whole(width, height, restorer.size, options)
+    # The tiles of the options are the picture's; the network's own are left to it.
+    inner = replace(options, tile_px="auto", overlap_px="auto")
+    answers: list[RestoredCrops] = []
+    num_done = 0
+    report(Progress("restore", 0, plan.num_tiles))
+
+    def report_row(progress: Progress) -> None:
+        if progress.stage == "restore":
+            progress = replace(progress, done=num_done + progress.done, total=plan.num_tiles)
+        report(progress)
+
+    def run_row(tiles: list[Tile]) -> Iterator[npt.NDArray[np.float32]]:
+        nonlocal num_done
+        seen = [_resize(read_tile(canvas, tile), restorer.size) for tile in tiles]
+        answer = restorer.restore_crops(seen, report_row, inner)
+        answers.append(replace(answer, crops=()))
+        for tile, crop, restored in zip(tiles, seen, answer.crops, strict=True):
+            if restored is None:
+                raise DeviceError(
+                    f"{restorer.model_name} gave numbers that are not finite in the tile at {tile.x0}, {tile.y0}; "
+                    "choose another tile size, precision fp32, or mode faces."
+                )
+            yield _change(crop, recolor(crop, restored), tile)
+        num_done += len(tiles)
+
+    pixels: Pixels = canvas.copy()
+    for y0, change in merge_rows(plan, run_row, 1):
+        rows = slice(y0, y0 + len(change))
+        pixels[rows] = np.clip(np.rint(canvas[rows] + change), 0, 255)
+    tiles = Tiles(plan.tile_size[0], overlap_px, plan.num_tiles)
+    return WholePicture(pixels=pixels, plan=plan, tiles=tiles, ran=_summed(answers))
+
+
+def _change(seen: Pixels, restored: Pixels, tile: Tile) -> npt.NDArray[np.float32]:
+    """What the network changed, at the tile's own size."""
+    difference = restored.astype(np.float32) - seen
+    return _resize(difference, tile.x1 - tile.x0)
+
+
+def _resize(image: npt.NDArray[Number], size: int) -> npt.NDArray[Number]:
+    if image.shape[0] == size:
+        return np.ascontiguousarray(image)
+    interpolation = cv2.INTER_AREA if image.shape[0] > size else cv2.INTER_CUBIC
+    return np.asarray(cv2.resize(image, (size, size), interpolation=interpolation), dtype=image.dtype)
+
+
+def add_whole(faces: RestoredCrops, whole: RestoredCrops, *, has_faces: bool) -> RestoredCrops:
+    """One account of both passes."""
+    first = faces if has_faces else whole
+    notes = dict.fromkeys((*whole.notes, *faces.notes))
+    return replace(first, notes=tuple(notes), compile_s=faces.compile_s + whole.compile_s)
+
+
+def _summed(answers: Sequence[RestoredCrops]) -> RestoredCrops:
+    """One account of several calls."""
+    notes = dict.fromkeys(note for answer in answers for note in answer.notes)
+    return replace(
+        answers[-1],
+        notes=tuple(notes),
+        precisions=None,
+        compiled=all(answer.compiled for answer in answers),
+        compile_s=sum(answer.compile_s for answer in answers),
+        device=next((answer.device for answer in answers if answer.device), None),
+    )
+
+
+def whole_notes(faces: Sequence[DetectedFace], scale: float, plan: TilePlan) -> list[str]:
+    """Warnings where the picture is no close-up: the network was trained on faces that fill its input."""
+    if not faces:
+        return ["No face was found: mode whole is made for close-ups of faces, and may invent detail elsewhere."]
+    smallest_px = MIN_EYE_DISTANCE * plan.tile_size[0]
+    small = [index for index, face in enumerate(faces) if face.eye_distance_px * scale < smallest_px]
+    if not small:
+        return []
+    which = ", ".join(map(str, small[:10])) + (", ..." if len(small) > 10 else "")
+    return [
+        f"Small in tiles of {plan.tile_size[0]} px, and better restored by mode faces or both, or in smaller tiles: "
+        f"face {which}."
+    ]
