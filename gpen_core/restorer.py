@@ -37,7 +37,7 @@ from gpen_core.runtime.judge import EqFaceJudge, FaceJudge
 from gpen_core.runtime.networks import GeneratorSource
 from gpen_core.runtime.upscaler import Upscalers
 from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Photo, Pixels, Progress, RestoredFace
-from gpen_core.whole import Recolor, WholePicture, add_whole, restore_whole, whole_notes
+from gpen_core.whole import Recolor, WholePicture, add_whole, plan_whole, restore_whole, whole_notes
 
 if TYPE_CHECKING:
     pass
@@ -251,7 +251,9 @@ class Restorer:
         with clock.stage("restore", is_counted=True):
             whole = None
             if options.mode != "faces":
-                whole = restore_whole(background.canvas, self.crop_restorer, recolor, options, report)
+                height, width = background.canvas.shape[:2]
+                plan = plan_whole(width, height, self.crop_restorer.size, options)
+                whole = restore_whole(background.canvas, plan, self.crop_restorer, recolor, options, report)
             faces, ran = self._restore_faces(photo.pixels, found, reasons, recolor, options, report)
         if whole is not None:
             ran = add_whole(ran, whole.ran, has_faces=any(face.crop is not None for face in faces))

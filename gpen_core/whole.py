@@ -34,39 +34,45 @@ class WholePicture:
 
     pixels: Pixels
     plan: TilePlan
-    tiles: Tiles
     ran: RestoredCrops
     """Of all tiles, without their crops."""
 
+    @property
+    def tiles(self) -> Tiles:
+        return Tiles(self.plan.tile_size[0], self.plan.overlap_px, self.plan.num_tiles)
 
-def plan_whole(width: int, height: int, model_px: int, options: RestoreOptions) -> tuple[TilePlan, int]:
-    """Tiles of a canvas, and their overlap: the model's size and a quarter of it, unless the options say otherwise."""
+
+def plan_whole(width: int, height: int, model_px: int, options: RestoreOptions) -> TilePlan:
+    """Tiles of a canvas: of the model's size, overlapping by a quarter, unless the options say otherwise."""
     tile_px = model_px if options.tile_px == "auto" else options.tile_px
     if not tile_px:
         # One tile: the network sees the whole picture, made square.
         tile_px = max(width, height)
     overlap_px = tile_px // 4 if options.overlap_px == "auto" else options.overlap_px
-    overlap_px = min(overlap_px, tile_px // 2)
-    return plan_windows(width, height, tile_px, overlap_px), overlap_px
+    return plan_windows(width, height, tile_px, min(overlap_px, tile_px // 2))
 
 
 def restore_whole(
-    canvas: Pixels, restorer: CropRestorer, recolor: Recolor, options: RestoreOptions, report: OnProgress
+    canvas: Pixels,
+    plan: TilePlan,
+    restorer: CropRestorer,
+    recolor: Recolor,
+    options: RestoreOptions,
+    report: OnProgress,
 ) -> WholePicture:
     """The canvas with every tile restored at full strength.
 
     Args:
         canvas: (H, W, 3) RGB.
+        plan: its tiles.
         restorer: GPEN.
         recolor: takes a tile and its restored twin, and gives the twin the colours it may have.
-        options: tile_px and overlap_px.
+        options: as they were asked for.
         report: hears of each finished tile (`restore`).
 
     Raises:
         DeviceError: the memory is too small, or a tile's numbers are not finite.
     """
-    height, width = canvas.shape[:2]
-    plan, overlap_px = plan_whole(width, height, restorer.size, options)
     # The tiles of the options are the picture's; the network's own are left to it.
     inner = replace(options, tile_px="auto", overlap_px="auto")
     answers: list[RestoredCrops] = []
@@ -96,8 +102,7 @@ def restore_whole(
     for y0, change in merge_rows(plan, run_row, 1):
         rows = slice(y0, y0 + len(change))
         pixels[rows] = np.clip(np.rint(canvas[rows] + change), 0, 255)
-    tiles = Tiles(plan.tile_size[0], overlap_px, plan.num_tiles)
-    return WholePicture(pixels=pixels, plan=plan, tiles=tiles, ran=_summed(answers))
+    return WholePicture(pixels=pixels, plan=plan, ran=_summed(answers))
 
 
 def _change(seen: Pixels, restored: Pixels, tile: Tile) -> npt.NDArray[np.float32]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gpen_core.options import RestoreOptions
@@ -147,3 +148,48 @@ def use_basicsr(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in names:
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     sys.modules[names[-1]].RRDBNet = RRDBNet
+
+
+class LocalUpscaler:
+    """A small random network of 3x3 convolutions with RRDBNet's way of enlarging: local, so that tiles can be exact."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        scale: int,
+        *,
+        largest_px: int | None = None,
+        fails_above_px: int | None = None,
+        error: Exception | None = None,
+        tint: tuple[int, int, int] = (0, 0, 0),
+    ) -> None:
+        generator = torch.Generator().manual_seed(1)
+        self.scale = scale
+        self.multiple_of = 4 // scale
+        # Four convolutions before the enlargement, one after it.
+        self.exact_halo_px = 5 * self.multiple_of
+        self.shapes: list[tuple[int, ...]] = []
+        channels = 3 * self.multiple_of**2
+        gain = 1.2 / (9 * channels) ** 0.5
+        self._weights = [torch.randn(channels, channels, 3, 3, generator=generator) * gain for _ in range(4)]
+        self._last = torch.randn(3, 3, 3, 3, generator=generator) * 0.02
+        self._largest_px, self._fails_above_px, self._error, self._tint = largest_px, fails_above_px, error, tint
+
+    def largest_tile_px(self) -> int | None:
+        return self._largest_px
+
+    def upscale_tile(self, tile: Pixels) -> np.ndarray:
+        self.shapes.append(tile.shape[:2])
+        if self._error is not None:
+            raise self._error
+        if self._fails_above_px is not None and max(tile.shape) > self._fails_above_px:
+            raise MemoryError("the tile")
+        x = torch.from_numpy(np.ascontiguousarray(tile)).permute(2, 0, 1)[None].float() / 255
+        detail = F.pixel_unshuffle(x, self.multiple_of)
+        with torch.inference_mode():
+            for weight in self._weights:
+                detail = torch.tanh(F.conv2d(detail, weight, padding=1))
+            y = F.interpolate(x, scale_factor=self.scale) + 0.15 * F.interpolate(detail[:, :3], scale_factor=4)
+            y = y + F.conv2d(y, self._last, padding=1)
+        return y[0].permute(1, 2, 0).mul(255).add(torch.tensor(self._tint)).clamp(0, 255).numpy()

@@ -28,13 +28,17 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TilePlan:
-    """How a picture is cut. All tiles have one size; those at the rim may reach over it, up to `multiple_of` or
-    `tile_px`, where the picture is mirrored."""
+    """How a picture is cut.
+
+    All tiles have one size. The last ones may reach over the picture's rim, where they see it mirrored.
+    """
 
     width: int
     height: int
     columns: tuple[Span, ...]
     rows: tuple[Span, ...]
+    overlap_px: int
+    """Of neighbours, at least."""
     is_blended: bool
     """Smooth windows over the whole overlap; otherwise each tile counts up to the middle of its overlaps."""
 
@@ -52,8 +56,10 @@ class TilePlan:
         return [Tile(x0, y0, x1, y1) for y0, y1 in self.rows for x0, x1 in self.columns]
 
     def borders(self) -> tuple[list[int], list[int]]:
-        """Columns x and rows y whose step from x - 1 to x, or y - 1 to y, could show a seam: where tiles begin and end,
-        and where the middle of an overlap is."""
+        """Columns x and rows y where the step from x - 1 to x, or from y - 1 to y, could show a seam.
+
+        They are where tiles begin, where they end, and the middle of each overlap.
+        """
         return _borders(self.columns, self.width), _borders(self.rows, self.height)
 
 
@@ -91,6 +97,7 @@ def plan_cores(
         height=height,
         columns=tuple(_spread(padded_width, tile_px, overlap_px, m)),
         rows=tuple(_spread(padded_height, tile_px, overlap_px, m)),
+        overlap_px=overlap_px,
         is_blended=not is_exact,
     )
 
@@ -102,6 +109,7 @@ def plan_windows(width: int, height: int, tile_px: int, overlap_px: int) -> Tile
         height=height,
         columns=tuple(_spread(max(width, tile_px), tile_px, overlap_px)),
         rows=tuple(_spread(max(height, tile_px), tile_px, overlap_px)),
+        overlap_px=overlap_px,
         is_blended=True,
     )
 
