@@ -32,7 +32,20 @@ from gpen_core.models.weights import best_present, can_be_fetched, describe_iden
 from gpen_core.options import RestoreOptions, RuntimeOptions, Strength, allowed, default
 from gpen_core.photo.preview import PREVIEW_LONG_SIDE_PX, write_preview
 from gpen_core.types import OnProgress, Progress
-from page.texts import ABOUT, CRASHED, CSS, LICENCES, NO_PHOTO, RUNNING, STAGES, START, TITLE, WARNING
+from page.texts import (
+    ABOUT,
+    CRASHED,
+    CSS,
+    LICENCES,
+    MODE_LABELS,
+    NO_PHOTO,
+    RUNNING,
+    STAGES,
+    START,
+    TILE_LABELS,
+    TITLE,
+    WARNING,
+)
 
 if TYPE_CHECKING:
     from gpen_core.restorer import Restorer
@@ -98,12 +111,17 @@ class Handlers:
         model: str,
         strength: float,
         is_automatic: bool,
-        scale: int,
+        scale: float,
+        mode: str,
+        background: str,
+        tile_px: int,
+        overlap_px: int,
         progress: gr.Progress = gr.Progress(),  # noqa: B008 - how Gradio finds that we report progress
     ) -> Iterator[View]:
         yield empty_view(RUNNING)
         try:
-            finished = self._run(photo, model, chosen_strength(strength, is_automatic), scale, progress)
+            options = chosen_options(strength, is_automatic, scale, mode, background, tile_px, overlap_px)
+            finished = self._run(photo, model, options, progress)
         except gr.Error as error:
             yield empty_view(f"Not restored: {error.__cause__}")
             raise
@@ -122,18 +140,23 @@ class Handlers:
         model: str,
         strength: float,
         automatic_strength: bool,
-        scale: int,
+        scale: float,
+        mode: str,
+        background: str,
+        tile_px: int,
+        overlap_px: int,
         progress: gr.Progress = gr.Progress(),  # noqa: B008
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Restore the faces in a photo: the full-quality PNG, and a report of what was done to each face."""
-        finished = self._run(photo, model, chosen_strength(strength, automatic_strength), scale, progress)
+        options = chosen_options(strength, automatic_strength, scale, mode, background, tile_px, overlap_px)
+        finished = self._run(photo, model, options, progress)
         with tempfile.TemporaryDirectory(prefix="gpen-") as folder:
             yield save_full(finished, folder), finished.result.to_report()
 
-    def _run(self, photo: Upload, model: str, strength: Strength, scale: int, progress: gr.Progress) -> Finished:
+    def _run(self, photo: Upload, model: str, chosen: dict[str, Any], progress: gr.Progress) -> Finished:
         report = progress_for(progress)
         try:
-            options = RestoreOptions(strength=strength, scale=scale)
+            options = RestoreOptions(**chosen)
             path, content = read_upload(photo)
             report(Progress("prepare", 0, 1))
             return Finished(self._get_restorer(model, report).restore(content, options, report), path.name)
@@ -144,6 +167,15 @@ class Handlers:
 
 def chosen_strength(strength: float, is_automatic: bool) -> Strength:
     return "auto" if is_automatic else strength
+
+
+def chosen_options(
+    strength: float, is_automatic: bool, scale: float, mode: str, background: str, tile_px: int, overlap_px: int
+) -> dict[str, Any]:
+    """The controls' values as `RestoreOptions` takes them. In faces mode tiles are left to the machine."""
+    chosen = {"strength": chosen_strength(strength, is_automatic), "scale": scale, "mode": mode}
+    lengths = {"tile_px": tile_px, "overlap_px": overlap_px} if mode != default(RestoreOptions, "mode") else {}
+    return {**chosen, "background": background, **{name: value or "auto" for name, value in lengths.items()}}
 
 
 def read_upload(photo: Upload) -> tuple[Path, bytes]:
@@ -220,7 +252,8 @@ def build_page(get_restorer: GetRestorer) -> gr.Blocks:
         gr.Markdown(f"# {TITLE}\n{WARNING}")
         with gr.Row():
             with gr.Column(scale=4):
-                inputs = [photo_input(), model_choice(), strength_slider(), automatic_choice(), scale_choice()]
+                inputs = [photo_input(), model_choice(), slider("strength"), automatic_choice(), slider("scale")]
+                inputs += [mode_choice(), background_choice(), tile_slider("tile_px"), tile_slider("overlap_px")]
                 run = gr.Button("Restore", variant="primary", elem_id="run")
             with gr.Column(scale=6):
                 set_live = "element.setAttribute('aria-live', 'polite')"
@@ -243,7 +276,7 @@ def build_page(get_restorer: GetRestorer) -> gr.Blocks:
 
 def connect(handlers: Handlers, inputs: list[Any], run: gr.Button, shown: list[Any]) -> None:
     """Tie the controls to the handlers, and add the endpoint for programs."""
-    photo, _, strength, automatic, _ = inputs
+    photo, _, strength, automatic, *_ = inputs
     result, status, _ = shown
     outputs = [*shown, gr.State(time_to_live=STATE_LIFE_S)]
     # Without preprocessing: Gradio's own opens the photo before us, and fails without a word on what it cannot read.
@@ -299,10 +332,10 @@ def model_choice() -> gr.Radio:
     return gr.Radio([*present, *fetched], value=best.name, label="Model", info=" ".join(info) or None, elem_id="model")
 
 
-def strength_slider() -> gr.Slider:
-    limits = allowed(RestoreOptions, "strength")
+def slider(name: str) -> gr.Slider:
+    limits = allowed(RestoreOptions, name)
     assert limits.minimum is not None and limits.maximum is not None
-    return gr.Slider(limits.minimum, limits.maximum, step=limits.step, **common("strength"))
+    return gr.Slider(limits.minimum, limits.maximum, step=limits.step, **common(name))
 
 
 def automatic_choice() -> gr.Checkbox:
@@ -314,8 +347,23 @@ def automatic_choice() -> gr.Checkbox:
     )
 
 
-def scale_choice() -> gr.Radio:
-    return gr.Radio(list(allowed(RestoreOptions, "scale").choices or ()), **common("scale"))
+def mode_choice() -> gr.Radio:
+    choices = allowed(RestoreOptions, "mode").choices or ()
+    return gr.Radio([(MODE_LABELS[mode], mode) for mode in choices], **common("mode"))
+
+
+def background_choice() -> gr.Dropdown:
+    """The upscalers whose weights are here, and what needs none."""
+    choices = allowed(RestoreOptions, "background").choices or ()
+    present = [name for name in choices if name not in SPECS or is_present(SPECS[name])]
+    return gr.Dropdown(present, **common("background"))
+
+
+def tile_slider(name: str) -> gr.Slider:
+    limits = allowed(RestoreOptions, name)
+    assert limits.minimum is not None and limits.maximum is not None
+    words: dict[str, Any] = {"label": TILE_LABELS[name], "info": "0: automatic.", "value": 0, "elem_id": name}
+    return gr.Slider(limits.minimum, limits.maximum, step=limits.step, **words)
 
 
 def common(name: str) -> dict[str, Any]:

@@ -43,6 +43,7 @@ for wrong flags. Existing files are never replaced."""
 METAVARS = {
     "faces": "|".join((*FACE_WORDS, "0,2,...")),
     "weights": "FILE",
+    "upscaler_weights": "FILE",
     "device": "DEVICE",
     "inputs": "FOLDER",
     "models": "A,B,...",
@@ -114,7 +115,7 @@ def build_evaluate_parser() -> argparse.ArgumentParser:
 
 def _evaluate_runtime_fields() -> list[dataclasses.Field[Any]]:
     """`--models` takes the place of model and weights, faces run one at a time and without a pause, ungated."""
-    unfit = ("model", "weights", "batch_size", "gate", "unload_after_s")
+    unfit = ("model", "weights", "upscaler_weights", "batch_size", "gate", "unload_after_s")
     return [field for field in dataclasses.fields(RuntimeOptions) if field.name not in unfit]
 
 

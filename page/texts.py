@@ -15,6 +15,8 @@ START = "Add a photo, then press Restore."
 NO_PHOTO = "Add a photo first."
 RUNNING = "Restoring…"
 CRASHED = "Something went wrong; the server's log has the details."
+MODE_LABELS = {"faces": "Faces", "whole": "Whole picture (for close-ups)", "both": "Whole picture, and faces over it"}
+TILE_LABELS = {"tile_px": "Whole picture: size of tiles", "overlap_px": "Whole picture: overlap of tiles"}
 STAGES = {
     "fetch": (0.0, 0.1, "Fetching the weights"),
     "prepare": (0.0, 0.1, "Preparing the model"),

@@ -260,6 +260,17 @@ def test_endpoint_chooses_the_strength_of_each_face(client: Client, served: Serv
     assert 0 < report["faces"][0]["strength"] <= 1
 
 
+def test_endpoint_restores_whole_pictures(client: Client, served: Served, tmp_path: Path) -> None:
+    small = tmp_path / "small.png"
+    Image.open(ASTRONAUT).crop((150, 50, 310, 210)).save(small)
+    values = {"mode": "whole", "tile_px": 128, "overlap_px": 0, "scale": 1.5}
+    file, report = client.predict(photo=handle_file(small), **values, api_name="/restore")
+    expected = served.restorer.restore(small, RestoreOptions(mode="whole", tile_px=128, scale=1.5))
+    np.testing.assert_array_equal(_pixels(file), expected.photo.pixels)
+    assert report["size"] == [240, 240]
+    assert report["whole_tile"] == {"tile_px": 128, "overlap_px": 32, "num_tiles": 9}
+
+
 def test_endpoint_is_the_only_public_one(client: Client) -> None:
     endpoints = client.view_api(return_format="dict", print_info=False)
     assert endpoints["unnamed_endpoints"] == {}
@@ -271,6 +282,10 @@ def test_endpoint_is_the_only_public_one(client: Client) -> None:
         "strength",
         "automatic_strength",
         "scale",
+        "mode",
+        "background",
+        "tile_px",
+        "overlap_px",
     ]
 
 
@@ -320,7 +335,7 @@ def test_unreadable_file_gives_one_sentence(
     [
         ({"photo": None}, "Add a photo first"),
         ({"strength": 1.5}, "choose a number from 0 to 1"),
-        ({"scale": 3}, "choose one of: 1, 2, 4"),
+        ({"scale": 5}, "choose a number from 1 to 4"),
         ({"model": "gpen-bfr-2048"}, "put GPEN-BFR-2048.pth"),
         ({"model": "gpen"}, "the nearest names are|choose one of"),
     ],
@@ -345,7 +360,12 @@ def test_controls_come_from_the_options(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert (strength["minimum"], strength["maximum"], strength["step"]) == (limits.minimum, limits.maximum, limits.step)
     assert strength["value"] == default(RestoreOptions, "strength")
     assert limits.help.lower() in strength["info"].lower()
-    assert tuple(value for _, value in scale["choices"]) == allowed(RestoreOptions, "scale").choices
+    limits = allowed(RestoreOptions, "scale")
+    assert (scale["minimum"], scale["maximum"], scale["step"]) == (limits.minimum, limits.maximum, limits.step)
+    assert tuple(value for _, value in controls["mode"]["choices"]) == allowed(RestoreOptions, "mode").choices
+    assert [value for _, value in controls["background"]["choices"]] == ["auto", "off"]
+    for name in ("tile_px", "overlap_px"):
+        assert controls[name]["maximum"] == allowed(RestoreOptions, name).maximum
     assert scale["value"] == default(RestoreOptions, "scale")
     assert [value for _, value in model["choices"]] == [MODEL, "gpen-bfr-1024"]
     assert model["value"] == "gpen-bfr-1024"

@@ -77,13 +77,16 @@ def test_every_flag_reaches_its_option():
     line = (
         "-i x --model starter-256 --strength 0.5 --scale 2 --faces 0,2 --device cpu --precision bf16 --tile 512 "
         "--overlap 64 --compile --no-keep-tone --threshold 0.7 --min-face 30 --max-faces 3 --template gpen "
-        "--batch-size 2 --quality 80 --weights w.pth"
+        "--batch-size 2 --quality 80 --weights w.pth --mode both --background off --background-strength 0.3 --grain "
+        "--lock-color --upscaler-weights u.pth"
     )
     args = cli.build_parser(None).parse_args(shlex.split(line))
     assert (args.strength, args.scale, args.faces, args.tile_px, args.overlap_px) == (0.5, 2, "0,2", 512, 64)
     assert (args.compile, args.keep_tone, args.threshold, args.min_face_px) == (True, False, 0.7, 30)
     assert (args.max_faces, args.template, args.batch_size, args.quality) == (3, "gpen", 2, 80)
     assert (args.model, args.device, args.precision, args.weights) == ("starter-256", "cpu", "bf16", "w.pth")
+    assert (args.mode, args.background, args.background_strength) == ("both", "off", 0.3)
+    assert (args.grain, args.lock_color, args.upscaler_weights) == (True, True, "u.pth")
     args = cli.build_parser(None).parse_args(["-i", "x", "--tile", "auto", "--overlap", "auto", "--unload-after", "60"])
     assert (args.tile_px, args.overlap_px, args.unload_after_s) == ("auto", "auto", 60)
     assert cli.build_parser(None).parse_args(["-i", "x", "--strength", "auto"]).strength == "auto"
@@ -187,7 +190,9 @@ def test_what_cannot_be_done_is_one_sentence_and_status_one(arguments, words, tm
     [
         (["--strength", "2"], "0 to 1"),
         (["--strength", "much"], "--strength"),
-        (["--scale", "3"], "--scale"),
+        (["--scale", "5"], "1 to 4"),
+        (["--mode", "all"], "--mode"),
+        (["--background", "esrgan"], "--background"),
         (["--faces", "some"], "largest"),
         (["--device", "gpu"], "cuda"),
         (["--tile", "many"], "--tile"),
