@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpen_core.models.registry import STARTER, get_spec
 
 TITLE = "GPEN face restoration"
+MAX_FILE_SIZE = "50mb"
 ABOUT = "Models, limits, privacy"
 WARNING = (
     "AI repaints the faces: details may be invented. A result is not evidence of what a person looks like or who it is."

@@ -408,7 +408,7 @@ def test_endpoint_reads_no_file_of_the_server(served: Served) -> None:
 def _post(url: str, photo: Any) -> str:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     call = f"{url}gradio_api/call/restore"
-    body = json.dumps({"data": [photo, MODEL, 1, False, 1]}).encode()
+    body = json.dumps({"data": [photo, MODEL, 1, False, 1, "faces", "auto", 0, 0]}).encode()
     with opener.open(urllib.request.Request(call, body, {"Content-Type": "application/json"})) as answer:
         event = json.load(answer)["event_id"]
     with opener.open(f"{call}/{event}") as answer:

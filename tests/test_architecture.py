@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "app": {*BASE, "photo", "models", "restorer", "result"},
 }
 ONLY_IN = {
-    "gradio": {"app.py"},
+    "gradio": {"app.py", "page/controls.py"},
     "modelscope_hub": {"gpen_core/models/transfer.py"},
     "requests": {"gpen_core/models/transfer.py"},
     "modelscope": set(),
