@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -16,6 +17,7 @@ from gpen_core.models.registry import SPECS
 from gpen_core.options import RestoreOptions, RuntimeOptions
 from gpen_core.photo.background import make_canvas
 from gpen_core.photo.color import luma
+from gpen_core.photo.texture import measure_grain
 from gpen_core.restorer import Restorer
 from tests.fakes import (
     ASTRONAUT_LANDMARKS,
@@ -412,3 +414,44 @@ def test_a_photo_on_its_side_is_restored_like_the_upright_one(starter, examples)
     turned = starter.restore(np.ascontiguousarray(np.rot90(photo))).photo.pixels
     assert np.abs(np.rot90(turned, -1).astype(int) - upright).mean() < 1.0
     assert np.abs(upright.astype(int) - photo).mean() > 0.2
+
+
+def smoothed(crop):
+    return cv2.GaussianBlur(crop, (0, 0), 4)
+
+
+@pytest.mark.parametrize("is_gray", [False, True])
+def test_a_restored_face_gets_the_grain_around_it_when_asked(astronaut, is_gray):
+    smooth = cv2.GaussianBlur(astronaut, (0, 0), 2)
+    noise = np.random.default_rng(0).normal(0, 12, smooth.shape)
+    grainy = np.clip(smooth * 0.8 + 25 + noise, 0, 255).astype(np.uint8)
+    if is_gray:
+        grainy = np.repeat(np.asarray(Image.fromarray(grainy).convert("L"))[..., None], 3, axis=2)
+    face = np.zeros((512, 512), bool)
+    face[90:150, 195:255] = True
+
+    def grain(pixels, where):
+        return measure_grain(pixels.astype(np.float32), where).luma[0]
+
+    subject = restorer(smoothed)
+    bare = subject.restore(grainy)
+    matched = subject.restore(grainy, RestoreOptions(grain=True))
+    around = grain(grainy, ~face)
+    assert grain(bare.photo.pixels, face) < 0.8 * around
+    assert grain(matched.photo.pixels, face) == pytest.approx(around, rel=0.12)
+    np.testing.assert_array_equal(
+        matched.photo.pixels, subject.restore(grainy, RestoreOptions(grain=True)).photo.pixels
+    )
+    np.testing.assert_array_equal(matched.recompose(strength=0).photo.pixels, grainy)
+    assert matched.to_report()["outside_faces_unchanged"] is True
+    if is_gray:
+        assert (np.ptp(matched.photo.pixels.astype(int), axis=2) == 0).all()
+
+
+def test_the_colour_lock_keeps_the_colour_of_a_face(astronaut):
+    bluish = restorer(lambda crop: np.clip(crop + np.array([0, 0, 40]), 0, 255).astype(np.uint8))
+    face = np.s_[90:150, 195:255, 2]
+    free = bluish.restore(astronaut).photo.pixels[face].astype(int) - astronaut[face]
+    locked = bluish.restore(astronaut, RestoreOptions(lock_color=True)).photo.pixels[face].astype(int) - astronaut[face]
+    assert free.mean() > 20
+    assert abs(locked.mean()) < 6
