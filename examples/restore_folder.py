@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from gpen_core import RestoreOptions, Restorer, restore_folder
-from gpen_core.batch import list_photos
+from gpen_core.folders import list_photos
 
 folder, output = Path(sys.argv[1]), Path(sys.argv[2])
 restorer = Restorer()

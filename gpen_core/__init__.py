@@ -24,8 +24,9 @@ if TYPE_CHECKING:
         PhotoError,
         WeightsError,
     )
-    from gpen_core.options import OutputOptions, RestoreOptions, RuntimeOptions
-    from gpen_core.photo.io import read_photo, write_photo
+    from gpen_core.options import BatchOptions, OutputOptions, RestoreOptions, RuntimeOptions
+    from gpen_core.photo.io import read_photo
+    from gpen_core.photo.write import write_photo
     from gpen_core.restorer import Restorer
     from gpen_core.result import RestoreResult
     from gpen_core.types import Box, DetectedFace, Photo, Progress
@@ -39,11 +40,12 @@ _HOMES = {
     "OptionError": "errors",
     "PhotoError": "errors",
     "WeightsError": "errors",
+    "BatchOptions": "options",
     "OutputOptions": "options",
     "RestoreOptions": "options",
     "RuntimeOptions": "options",
     "read_photo": "photo.io",
-    "write_photo": "photo.io",
+    "write_photo": "photo.write",
     "Restorer": "restorer",
     "RestoreResult": "result",
     "Box": "types",
@@ -53,6 +55,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BatchOptions",
     "Box",
     "Cancelled",
     "DetectedFace",

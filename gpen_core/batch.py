@@ -1,27 +1,34 @@
-"""Many photos: find them, restore one after another, say what became of each. Originals are never overwritten."""
+"""Many photos: while the network restores one, the next is read and the last is written. One outcome a photo."""
 
 from __future__ import annotations
 
+import os
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from gpen_core.crops import save_crops, write_sheet
 from gpen_core.errors import Cancelled, GpenError, PhotoError
-from gpen_core.options import OutputOptions, RestoreOptions
-from gpen_core.photo.io import (
-    READABLE_SUFFIXES,
-    check_writable_format,
-    is_own_result,
-    suffix_for,
-    write_photo,
-)
+from gpen_core.folders import check_output, crops_folder_for, plan_outputs, sheet_for
+from gpen_core.manifest import Manifest, settings_of
+from gpen_core.options import BatchOptions, OutputOptions, RestoreOptions
+from gpen_core.photo.io import megapixels_of
+from gpen_core.prepared import NetworkAnswer, PreparedPhoto
 from gpen_core.restorer import Restorer
 from gpen_core.result import RestoreResult
-from gpen_core.types import OnProgress, Photo
+from gpen_core.types import OnProgress
 
-OUTPUT_PREFIX = "output_"
-Status: TypeAlias = Literal["restored", "no faces", "failed"]
+Status: TypeAlias = Literal["restored", "no faces", "failed", "skipped"]
+MAX_READERS, MAX_WRITERS = 4, 2
+MAX_PHOTOS_AT_ONCE = 12
+MAX_MEGAPIXELS_AT_ONCE = 64
+"""Photos read ahead and not yet written, together and at the result's size; a larger one goes alone."""
+FAILURES = (GpenError, RuntimeError, ValueError, MemoryError, OSError)
+"""torch, OpenCV and Pillow raise these for what one picture does to them; the next one may be well."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -30,61 +37,12 @@ class PhotoOutcome:
 
     source: Path
     output: Path | None
-    """The file written; None where it failed."""
+    """The file written, or found; None where it failed."""
     status: Status
     notes: tuple[str, ...] = ()
     error: str = ""
     """Why it failed, in a sentence for people."""
     result: RestoreResult | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FolderListing:
-    """The photos of a folder and how many other files lie between them."""
-
-    photos: tuple[Path, ...]
-    """Sorted by name."""
-    num_ignored: int
-
-
-def list_photos(folder: Path) -> FolderListing:
-    """The photos directly in `folder`, by their ending in any case; hidden files and macOS `._` files are not photos.
-
-    Raises:
-        PhotoError: the folder cannot be read or holds no photo.
-    """
-    try:
-        files = sorted(path for path in folder.iterdir() if path.is_file())
-    except OSError as error:
-        raise PhotoError(f"The folder {folder} could not be read: {error.strerror}.") from error
-    photos = tuple(path for path in files if path.suffix.lower() in READABLE_SUFFIXES and not path.name.startswith("."))
-    if not photos:
-        raise PhotoError(f"The folder {folder} holds no photo ({len(files)} other files); name a folder with photos.")
-    return FolderListing(photos=photos, num_ignored=len(files) - len(photos))
-
-
-def output_name(source: Path) -> str:
-    """`output_<name>` for a single photo; the ending becomes `.png` where the format cannot be written."""
-    return OUTPUT_PREFIX + source.stem + suffix_for(source)
-
-
-def check_output(path: Path, sources: Sequence[Path]) -> None:
-    """Raise where writing `path` would lose something or cannot work.
-
-    Raises:
-        PhotoError: unknown ending, no such folder, one of the originals, or a file that this program did not write.
-    """
-    check_writable_format(path)
-    if not path.parent.is_dir():
-        raise PhotoError(f"There is no folder {path.parent} to write {path.name} into; make it first.")
-    if not path.exists():
-        return
-    if path.is_dir():
-        raise PhotoError(f"{path} is a folder; choose a file name.")
-    if any(source.exists() and path.samefile(source) for source in sources):
-        raise PhotoError(f"{path} is the original, which is never overwritten; choose another output.")
-    if not is_own_result(path):
-        raise PhotoError(f"{path} exists and was not written by this program; choose another output or move it away.")
 
 
 def restore_file(
@@ -94,7 +52,6 @@ def restore_file(
     options: RestoreOptions,
     *,
     written: OutputOptions | None = None,
-    crops_folder: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> PhotoOutcome:
     """Restore one file into another.
@@ -104,56 +61,25 @@ def restore_file(
         source: the photo.
         output: where the result goes; an earlier result of this program is replaced.
         options: what to do.
-        written: how the result is written.
-        crops_folder: also write each face before and after, at the model's size, into this folder.
+        written: how the result is written, and what else is.
         on_progress: see `Restorer.restore`.
 
     Raises:
         GpenError: see `Restorer.restore`, `check_output` and `write_photo`.
     """
-    check_output(output, [source])
-    result = restorer.restore(source, options, on_progress)
+    written = written or OutputOptions()
+    check_output(output, [source], overwrite_originals=written.overwrite_originals)
+    return _write(restorer.restore(source, options, on_progress), source, output, written)
+
+
+def _write(result: RestoreResult, source: Path, output: Path, written: OutputOptions) -> PhotoOutcome:
+    if written.save_crops:
+        save_crops(result, crops_folder_for(output))
+    if written.sheet:
+        write_sheet(result, sheet_for(output))
     notes = (*result.notes, *result.save(output, written))
-    if crops_folder is not None:
-        save_crops(result, crops_folder)
-    status: Status = "restored" if result.num_shown else "no faces"
+    status: Status = "restored" if result.num_shown or result.whole_tiles else "no faces"
     return PhotoOutcome(source=source, output=output, status=status, notes=notes, result=result)
-
-
-def save_crops(result: RestoreResult, folder: Path) -> None:
-    """Write each restored face as `face-<index>-before.png` and `face-<index>-after.png`; without faces, nothing."""
-    if not result.restored_faces:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    for face in result.restored_faces:
-        for moment, pixels in (("before", face.crop.pixels if face.crop else None), ("after", face.restored)):
-            if pixels is not None:
-                path = folder / f"face-{face.index:02d}-{moment}.png"
-                check_output(path, [])
-                write_photo(Photo(pixels=pixels), path)
-
-
-def crops_folder_for(output: Path) -> Path:
-    """Folder beside a result for its face crops."""
-    return output.with_name(f"{output.name}_faces")
-
-
-def plan_outputs(photos: Sequence[Path], folder: Path) -> dict[Path, Path]:
-    """An output in `folder` for each photo, under its own name.
-
-    Where two photos would get the same name (`a.bmp` and `a.png` both become `a.png`), the later one gets a number.
-    """
-    outputs: dict[Path, Path] = {}
-    taken: set[str] = set()
-    for photo in photos:
-        suffix = suffix_for(photo)
-        name, number = f"{photo.stem}{suffix}", 1
-        # Case-folded: on Windows and macOS `A.png` and `a.png` are one file.
-        while name.casefold() in taken:
-            name, number = f"{photo.stem}-{number}{suffix}", number + 1
-        taken.add(name.casefold())
-        outputs[photo] = folder / name
-    return outputs
 
 
 def restore_folder(
@@ -162,39 +88,224 @@ def restore_folder(
     output_folder: Path,
     options: RestoreOptions,
     *,
+    root: Path | None = None,
     written: OutputOptions | None = None,
-    is_saving_crops: bool = False,
+    batch: BatchOptions | None = None,
+    stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[PhotoOutcome]:
-    """Restore photos one after another into a folder, which is made if need be.
+    """Restore photos into a folder, which is made if need be, and note each in its `manifest.jsonl`.
 
-    Yields one outcome a photo, in order. A photo that fails is an outcome; it does not stop the others. `on_progress`
-    hears each photo's own stages, see `Restorer.restore`.
+    Yields one outcome a photo, in order. A photo that fails is an outcome; it does not stop the others. Their faces go
+    through the network together, up to its batch size; memory does not grow with the number of photos.
+
+    Args:
+        restorer: holds the networks.
+        photos: what `list_photos` found.
+        output_folder: the results lie in it as the photos do in `root`, under the same names.
+        options: what to do.
+        root: the folder of the photos; None takes that of the first.
+        written: how results are written, and what else is.
+        batch: whether photos that have their result are passed over.
+        stop: once set, those that the network has restored are written, and no other is.
+        on_progress: hears each photo's own stages, from several threads; raising in it stops everything.
 
     Raises:
         PhotoError: the output folder is the folder of the photos, or cannot be made.
     """
-    if any(photo.parent.resolve() == output_folder.resolve() for photo in photos):
-        raise PhotoError(f"{output_folder} holds the originals, which are never overwritten; choose another output.")
+    written, batch = written or OutputOptions(), batch or BatchOptions()
+    root = root or (photos[0].parent if photos else Path())
+    outputs = plan_outputs(photos, root, output_folder, written.format)
+    _check_folders(photos, outputs, output_folder, written)
+    settings = settings_of(options, written, restorer.model_name, restorer.model_sha256)
+    manifest = Manifest(output_folder, root, settings)
+    run = _Run(restorer, options, written, manifest, on_progress)
     try:
-        output_folder.mkdir(parents=True, exist_ok=True)
+        yield from run.outcomes(outputs, is_resuming=batch.skip_existing, stop=stop or threading.Event())
+    finally:
+        run.close()
+
+
+def _check_folders(
+    photos: Sequence[Path], outputs: dict[Path, Path], output_folder: Path, written: OutputOptions
+) -> None:
+    originals = {photo.resolve() for photo in photos}
+    is_among = any(photo.parent.resolve() == outputs[photo].parent.resolve() for photo in photos)
+    if not written.overwrite_originals and (is_among or any(path.resolve() in originals for path in outputs.values())):
+        raise PhotoError(
+            f"{output_folder} holds the originals, which are never overwritten unasked; choose another output, or add "
+            "--overwrite-originals."
+        )
+    try:
+        for folder in {output_folder, *(path.parent for path in outputs.values())}:
+            folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PhotoError(f"The folder {output_folder} could not be made: {error.strerror}.") from error
-    for photo, output in plan_outputs(photos, output_folder).items():
-        crops_folder = crops_folder_for(output) if is_saving_crops else None
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """One photo on its way."""
+
+    source: Path
+    output: Path
+    megapixels: float = 0.0
+    begun: Future[PreparedPhoto] | None = None
+    finished: Future[PhotoOutcome] | None = None
+    outcome: PhotoOutcome | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """The work in progress. Only the calling thread changes it; the pools' threads get one job's part each."""
+
+    restorer: Restorer
+    options: RestoreOptions
+    written: OutputOptions
+    manifest: Manifest
+    on_progress: OnProgress | None
+    reading: deque[_Job] = field(default_factory=deque)
+    writing: deque[_Job] = field(default_factory=deque)
+    readers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(min(MAX_READERS, os.cpu_count() or 1), "gpen-read")
+    )
+    writers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(MAX_WRITERS, "gpen-write"))
+
+    def outcomes(
+        self, outputs: dict[Path, Path], *, is_resuming: bool, stop: threading.Event
+    ) -> Iterator[PhotoOutcome]:
+        waiting = deque(outputs.items())
+        while waiting or self.reading or self.writing:
+            if stop.is_set():
+                waiting.clear()
+                for job in self.reading:
+                    if job.begun is not None:
+                        job.begun.cancel()
+                self.reading.clear()
+            while waiting and self._has_room(waiting[0][0]):
+                self._start(*waiting.popleft(), is_resuming=is_resuming)
+            if self.reading:
+                self._run_network(self._next_group())
+            while self.writing and (self._is_full() or not self.reading or self._is_finished(self.writing[0])):
+                yield self._result_of(self.writing.popleft())
+
+    def close(self) -> None:
+        """Let what has begun come to its end; files are whole or absent in any case."""
+        self.readers.shutdown(wait=True, cancel_futures=True)
+        self.writers.shutdown(wait=True, cancel_futures=True)
+
+    def _size_of(self, photo: Path) -> float:
+        return megapixels_of(photo) * float(self.options.scale) ** 2
+
+    def _has_room(self, photo: Path) -> bool:
+        jobs = (*self.reading, *self.writing)
+        if not jobs:
+            return True
+        taken = sum(job.megapixels for job in jobs)
+        return len(jobs) < MAX_PHOTOS_AT_ONCE and taken + self._size_of(photo) <= MAX_MEGAPIXELS_AT_ONCE
+
+    def _is_full(self) -> bool:
+        jobs = (*self.reading, *self.writing)
+        return len(jobs) >= MAX_PHOTOS_AT_ONCE or sum(job.megapixels for job in jobs) >= MAX_MEGAPIXELS_AT_ONCE
+
+    @staticmethod
+    def _is_finished(job: _Job) -> bool:
+        return job.finished is None or job.finished.done()
+
+    def _start(self, source: Path, output: Path, *, is_resuming: bool) -> None:
+        job = _Job(source, output)
+        if is_resuming and self.manifest.is_done(source, output):
+            job.outcome = PhotoOutcome(source=source, output=output, status="skipped")
+            self.manifest.add_skipped(source, output)
+        else:
+            job.megapixels = self._size_of(source)
+            job.begun = self.readers.submit(self._begin, source, output)
+        self.reading.append(job)
+
+    def _begin(self, source: Path, output: Path) -> PreparedPhoto:
+        check_output(output, [source], overwrite_originals=self.written.overwrite_originals)
+        return self.restorer.begin(source, self.options, self.on_progress)
+
+    def _next_group(self) -> list[_Job]:
+        """The next photo, and those after it that are read already, up to the network's batch of faces."""
+        group = [self.reading.popleft()]
+        num_faces = self._num_faces(group[0])
+        while self.reading and num_faces < self.restorer.batch_size:
+            begun = self.reading[0].begun
+            if begun is not None and not begun.done():
+                break
+            group.append(self.reading.popleft())
+            num_faces += self._num_faces(group[-1])
+        return group
+
+    def _num_faces(self, job: _Job) -> int:
+        """Waits until the photo is read. A failure becomes the job's outcome."""
+        if job.begun is None:
+            return 0
         try:
-            yield restore_file(
-                restorer,
-                photo,
-                output,
-                options,
-                written=written,
-                crops_folder=crops_folder,
-                on_progress=on_progress,
-            )
+            return len(job.begun.result().crops)
         except Cancelled:
             raise
-        except (GpenError, RuntimeError, ValueError, MemoryError, OSError) as error:
-            # torch, OpenCV and Pillow raise these for what one picture does to them; the next one may be well.
-            message = str(error) if isinstance(error, GpenError) else f"{type(error).__name__}: {error}"
-            yield PhotoOutcome(source=photo, output=None, status="failed", error=message)
+        except FAILURES as error:
+            job.begun, job.outcome = None, self._failure(job.source, error)
+            return 0
+
+    def _run_network(self, group: list[_Job]) -> None:
+        ready = [job for job in group if job.begun is not None]
+        try:
+            answers = self._restore(ready)
+        except Cancelled:
+            raise
+        except FAILURES:
+            # One of them did that: each for itself shows which.
+            for job in ready:
+                self._restore_alone(job)
+        else:
+            for job, answer in zip(ready, answers, strict=True):
+                self._finish(job, answer)
+        self.writing.extend(group)
+
+    def _restore(self, jobs: Sequence[_Job]) -> Sequence[NetworkAnswer]:
+        prepared = [job.begun.result() for job in jobs if job.begun is not None]
+        return self.restorer.restore_crops(prepared, self.on_progress) if prepared else []
+
+    def _restore_alone(self, job: _Job) -> None:
+        try:
+            (answer,) = self._restore([job])
+        except Cancelled:
+            raise
+        except FAILURES as error:
+            job.outcome = self._failure(job.source, error)
+        else:
+            self._finish(job, answer)
+
+    def _finish(self, job: _Job, answer: NetworkAnswer) -> None:
+        assert job.begun is not None
+        prepared, job.begun = job.begun.result(), None
+        job.finished = self.writers.submit(self._finish_and_write, prepared, answer, job.source, job.output)
+
+    def _finish_and_write(
+        self, prepared: PreparedPhoto, answer: NetworkAnswer, source: Path, output: Path
+    ) -> PhotoOutcome:
+        outcome = _write(self.restorer.finish(prepared, answer), source, output, self.written)
+        # At once, so that a run that is killed knows nearly all it has done.
+        self.manifest.add(outcome.source, outcome.status, output=output, result=outcome.result)
+        return outcome
+
+    def _result_of(self, job: _Job) -> PhotoOutcome:
+        if job.outcome is not None:
+            return job.outcome
+        assert job.finished is not None
+        try:
+            return job.finished.result()
+        except Cancelled:
+            raise
+        except FAILURES as error:
+            return self._failure(job.source, error)
+
+    def _failure(self, source: Path, error: BaseException) -> PhotoOutcome:
+        # torch, OpenCV and Pillow name what happened, but speak to engineers.
+        message = str(error) if isinstance(error, GpenError) else f"{type(error).__name__}: {error}"
+        outcome = PhotoOutcome(source=source, output=None, status="failed", error=message)
+        self.manifest.add(source, outcome.status, output=None, error=message)
+        return outcome

@@ -1,39 +1,37 @@
 """The command: flags to options, options to the restorer, outcomes to lines. Prints and exits, and nobody else does.
 
-`cli_weights.py` has the commands that see to the weights.
+`cli_photos.py` runs a photo or a folder, `cli_weights.py` has the commands that see to the weights.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gpen_core.cli_weights import COMMANDS, FetchBar, run_weights_command
+from gpen_core.cli_weights import COMMANDS, EXIT_FAILED, EXIT_OK, FetchBar, run_weights_command
 from gpen_core.errors import GpenError, OptionError
 from gpen_core.evaluation.options import EvaluationOptions
-from gpen_core.options import FACE_WORDS, OutputOptions, RestoreOptions, RuntimeOptions, allowed
+from gpen_core.options import FACE_WORDS, BatchOptions, OutputOptions, RestoreOptions, RuntimeOptions, allowed
 from gpen_core.version import __version__
 
 if TYPE_CHECKING:
-    from gpen_core.batch import PhotoOutcome
     from gpen_core.restorer import Restorer
-    from gpen_core.types import OnProgress, Progress
+    from gpen_core.types import Progress
 
-EXIT_OK = 0
-EXIT_FAILED = 1
 OPTION_GROUPS: dict[type, str] = {
     RestoreOptions: "what is done",
     OutputOptions: "how it is written",
+    BatchOptions: "which photos of a folder",
     RuntimeOptions: "how it runs",
 }
 EPILOG = """\
-Exit status: 0 when every photo was written (also where no face was found, which a note says), 1 when any failed, 2 for
-wrong flags. Existing files are replaced only if this program wrote them.
+Exit status: 0 when every photo was written (also where no face was found, which a note says), 1 when any failed or
+Ctrl-C stopped the run, 2 for wrong flags. Existing files are replaced only if this program wrote them, or with
+--overwrite-originals. A folder's results come with a manifest.jsonl, by which --skip-existing goes on.
 
 `evaluate --help` tells how to measure models on pictures of your own. `models`, `download` and `verify` see to the
 weights."""
@@ -44,6 +42,7 @@ METAVARS = {
     "faces": "|".join((*FACE_WORDS, "0,2,...")),
     "weights": "FILE",
     "upscaler_weights": "FILE",
+    "pattern": "PATTERN",
     "device": "DEVICE",
     "inputs": "FOLDER",
     "models": "A,B,...",
@@ -89,7 +88,11 @@ def build_parser(default_input: Path | None) -> argparse.ArgumentParser:
         for field in dataclasses.fields(options):
             _add_flag(group, options, field)
     parser.add_argument(
-        "--save-crops", action="store_true", help="also write each face before and after, into <output>_faces"
+        "--paste",
+        type=Path,
+        metavar="FOLDER",
+        help="no restoration: put the edited face crops that --save-crops wrote into FOLDER back into the photo; of a"
+        " folder of photos, the folder of their results",
     )
     parser.add_argument("--report", type=Path, metavar="FILE.json", help="write what was done to each face as JSON")
     parser.add_argument("--version", action="version", version=f"gpen_core {__version__}")
@@ -179,9 +182,10 @@ def main(argv: Sequence[str] | None = None, *, default_input: Path | None = None
         runtime = RuntimeOptions(**_values(args, RuntimeOptions))
         options = RestoreOptions(**_values(args, RestoreOptions))
         written = OutputOptions(**_values(args, OutputOptions))
+        batch = BatchOptions(**_values(args, BatchOptions))
     except OptionError as error:
         parser.error(str(error))
-    _exit_with(lambda: _run(args, runtime, options, written))
+    _exit_with(lambda: _run(args, runtime, options, written, batch))
 
 
 def _evaluate_main(argv: Sequence[str]) -> NoReturn:
@@ -210,17 +214,16 @@ def _values(args: argparse.Namespace, options: type) -> dict[str, Any]:
     return {field.name: getattr(args, field.name) for field in dataclasses.fields(options)}
 
 
-def _run(args: argparse.Namespace, runtime: RuntimeOptions, options: RestoreOptions, written: OutputOptions) -> int:
+def _run(
+    args: argparse.Namespace,
+    runtime: RuntimeOptions,
+    options: RestoreOptions,
+    written: OutputOptions,
+    batch: BatchOptions,
+) -> int:
     # Here and not above: loading torch takes seconds, and --help must not.
-    from gpen_core.errors import PhotoError
+    from gpen_core.cli_photos import Request, run_photos
     from gpen_core.restorer import Restorer
-
-    if args.report is not None and not args.report.absolute().parent.is_dir():
-        raise PhotoError(f"There is no folder {args.report.absolute().parent} to write the report into; make it first.")
-    if args.report is not None and args.report.suffix.lower() != ".json":
-        raise PhotoError(f"The report {args.report} must end in .json, so that it never takes a photo's place.")
-    if not args.input.exists():
-        raise PhotoError(f"There is no file or folder {args.input}; check the path.")
 
     def load() -> Restorer:
         with FetchBar() as bar:
@@ -228,7 +231,7 @@ def _run(args: argparse.Namespace, runtime: RuntimeOptions, options: RestoreOpti
             restorer.prepare(options, bar)
             return restorer
 
-    return (_run_folder if args.input.is_dir() else _run_file)(args, load, options, written)
+    return run_photos(Request(args.input, args.output, args.report, args.paste, options, written, batch), load)
 
 
 def _run_evaluate(options: EvaluationOptions, runtime: RuntimeOptions) -> int:
@@ -248,114 +251,3 @@ def _run_evaluate(options: EvaluationOptions, runtime: RuntimeOptions) -> int:
     for name in write_outputs(evaluation):
         print(f"written: {name}")
     return EXIT_FAILED if evaluation.has_failures else EXIT_OK
-
-
-def _run_file(
-    args: argparse.Namespace, load: Callable[[], Restorer], options: RestoreOptions, written: OutputOptions
-) -> int:
-    from tqdm import tqdm
-
-    from gpen_core.batch import check_output, crops_folder_for, output_name, restore_file
-
-    output = args.output or Path(output_name(args.input))
-    if output.is_dir():
-        output = output / output_name(args.input)
-    # Before the networks are loaded: a wrong name should not cost seconds.
-    check_output(output, [args.input])
-    restorer = load()
-    with tqdm(total=1, unit="photo", disable=None, leave=False, file=sys.stderr) as bar:
-        outcome = restore_file(
-            restorer,
-            args.input,
-            output,
-            options,
-            written=written,
-            crops_folder=crops_folder_for(output) if args.save_crops else None,
-            on_progress=_stage_shower(bar),
-        )
-    _print_outcome(outcome)
-    _write_report(args.report, _report(outcome))
-    return EXIT_OK
-
-
-def _run_folder(
-    args: argparse.Namespace, load: Callable[[], Restorer], options: RestoreOptions, written: OutputOptions
-) -> int:
-    from tqdm import tqdm
-
-    from gpen_core.batch import OUTPUT_PREFIX, list_photos, restore_folder
-
-    listing = list_photos(args.input)
-    output = args.output or Path(OUTPUT_PREFIX + args.input.resolve().name)
-    restorer = load()
-    counts = {"restored": 0, "no faces": 0, "failed": 0}
-    reports: list[dict[str, Any]] = []
-    failures: list[str] = []
-    with tqdm(total=len(listing.photos), unit="photo", disable=None, file=sys.stderr) as bar:
-        outcomes = restore_folder(
-            restorer,
-            listing.photos,
-            output,
-            options,
-            written=written,
-            is_saving_crops=args.save_crops,
-            on_progress=_stage_shower(bar),
-        )
-        for outcome in outcomes:
-            counts[outcome.status] += 1
-            reports.append(_report(outcome))
-            if outcome.status == "failed":
-                failures.append(f"{outcome.source.name}: {outcome.error}")
-            with bar.external_write_mode(file=sys.stdout):
-                _print_outcome(outcome)
-            bar.update()
-    _write_report(args.report, reports)
-    summary = ", ".join(f"{count} {status}" for status, count in counts.items())
-    ignored = f"; {listing.num_ignored} other files ignored" if listing.num_ignored else ""
-    print(f"{len(listing.photos)} photos: {summary}{ignored}. Results are in {output}.")
-    for failure in failures:
-        print(f"failed: {failure}", file=sys.stderr)
-    return EXIT_FAILED if failures else EXIT_OK
-
-
-def _stage_shower(bar: Any) -> OnProgress:
-    """Shows what is being done beside tqdm's bar: compiling takes a minute in which it does not move."""
-
-    def show(progress: Progress) -> None:
-        bar.set_postfix_str(progress.detail or f"{progress.stage} {progress.done}/{progress.total}")
-
-    return show
-
-
-def _print_outcome(outcome: PhotoOutcome) -> None:
-    if outcome.result is None:
-        print(f"{outcome.source.name}: failed")
-        return
-    print(f"{outcome.source.name} -> {outcome.output}: {outcome.result.summary()}")
-    for note in outcome.notes:
-        print(f"  note: {note}")
-
-
-def _report(outcome: PhotoOutcome) -> dict[str, Any]:
-    head: dict[str, Any] = {
-        "input": str(outcome.source),
-        "output": str(outcome.output) if outcome.output else None,
-        "status": outcome.status,
-    }
-    if outcome.result is None:
-        return {**head, "error": outcome.error, "faces": [], "notes": []}
-    return {**head, **outcome.result.to_report(), "notes": list(outcome.notes)}
-
-
-def _write_report(path: Path | None, report: Any) -> None:
-    if path is None:
-        return
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        from gpen_core.errors import PhotoError
-
-        temporary.unlink(missing_ok=True)
-        raise PhotoError(f"The report {path} could not be written: {error.strerror}.") from error

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpen_core.faces.align import similarity_scale
+from gpen_core.faces.condition import LARGE_FACE_FACTOR
 from gpen_core.options import RestoreOptions
 from gpen_core.photo.background import Background
 from gpen_core.runtime.engine import CropRestorer
 from gpen_core.types import AlignedCrop, RestoredFace
 
-LARGE_FACE_FACTOR = 1.25
-"""A face this much larger in the photo than in the crop is named: the network sees it reduced."""
 MAX_NAMED = 5
 """Skipped and failed faces that get a note of their own."""
 

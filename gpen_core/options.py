@@ -76,6 +76,10 @@ TEMPLATES = ("auto", "ffhq", "gpen")
 MASKS = ("soft", "parsing")
 MODES = ("faces", "whole", "both")
 BACKGROUNDS = ("auto", "off", "realesrnet-x2", "realesrgan-x2plus", "realesrgan-x4plus")
+FORMATS = ("same", "png", "jpeg", "webp", "tiff")
+SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
+MATTES = ("white", "gray", "black")
+SHARP_FACES = ("weaken", "skip", "restore")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,6 +143,14 @@ class RestoreOptions:
     grain: bool = option(False, "restored faces get the grain that is around them", choices=(True, False))
     lock_color: bool = option(
         False, "restored faces keep the photo's colours, and only their detail changes", choices=(True, False)
+    )
+    sharp_faces: str = option(
+        "weaken",
+        "what is done to a face that is already sharper than the model's: weaken restores it by half",
+        choices=SHARP_FACES,
+    )
+    accept_damaged: bool = option(
+        False, "also restore photos of which a part is missing in the file", choices=(True, False)
     )
     keep_tone: bool = option(True, "gray photos stay gray and sepia photos keep their tone", choices=(True, False))
     min_quality: float = option(
@@ -245,7 +257,51 @@ class OutputOptions:
         OptionError: a value is outside what is allowed.
     """
 
+    format: str = option(
+        "same", "format of the results; same keeps the photo's where it can be written", choices=FORMATS
+    )
     quality: int = option(95, "quality of JPEG and WebP results", minimum=1, maximum=100, step=1)
+    subsampling: str = option("4:4:4", "colour resolution of JPEG results; 4:4:4 is full", choices=SUBSAMPLINGS)
+    matte: str = option("white", "what transparent parts are laid on in JPEG results", choices=MATTES)
+    strip_metadata: bool = option(
+        False, "leave out EXIF (place, date, camera) and XMP; the mark that AI was used stays", choices=(True, False)
+    )
+    overwrite_originals: bool = option(
+        False, "put results in the place of the originals, which are then gone", choices=(True, False)
+    )
+    save_crops: bool = option(
+        False,
+        "also write each face before and after, and where it belongs, into <output>_faces",
+        choices=(True, False),
+    )
+    sheet: bool = option(
+        False,
+        "also write <output>_sheet.jpg: before and after side by side, whole and each face",
+        choices=(True, False),
+    )
+
+    def __post_init__(self) -> None:
+        check_all(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchOptions:
+    """Which photos of a folder are restored. Checked on construction.
+
+    Raises:
+        OptionError: a value is outside what is allowed.
+    """
+
+    recursive: bool = option(
+        False, "also the folders inside the folder; the results mirror them", choices=(True, False)
+    )
+    pattern: str | None = option(None, "only photos whose name fits, such as 'IMG_*.jpg'; case does not matter")
+    limit: int = option(0, "at most this many photos, the first by name; 0: all", minimum=0, maximum=100_000_000)
+    skip_existing: bool = option(
+        False,
+        "go on where an earlier run stopped: photos that have their result are not done again",
+        choices=(True, False),
+    )
 
     def __post_init__(self) -> None:
         check_all(self)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from gpen_core.clock import StageClock
 from gpen_core.faces.align import align_face, rescale_source
-from gpen_core.faces.condition import measure_condition, predict_strength
+from gpen_core.faces.condition import is_already_sharp, measure_condition, predict_strength
 from gpen_core.faces.detect import EmbeddedDetector, FaceDetector, FacexlibDetector
 from gpen_core.faces.mask import EllipseMask, FaceMask, ParsedMask
 from gpen_core.faces.parse import FaceParser, FacexlibParser
 from gpen_core.faces.paste import Patch, add_grain, make_patch
-from gpen_core.faces.search import FoundFaces, find_faces
+from gpen_core.faces.search import find_faces
 from gpen_core.faces.select import skip_reasons
 from gpen_core.gate import apply_gate
 from gpen_core.models.checkpoint import load_generator
@@ -26,40 +28,26 @@ from gpen_core.models.verify import WeightsFile
 from gpen_core.models.weights import load_model, load_present, load_weights, verified_file
 from gpen_core.notes import face_notes
 from gpen_core.options import RestoreOptions, RuntimeOptions
-from gpen_core.photo.background import Background, Upscaler, make_background, resize_alpha
-from gpen_core.photo.color import Tone, detect_tone
+from gpen_core.photo.background import Upscaler, make_background, resize_alpha
+from gpen_core.photo.color import detect_tone
+from gpen_core.photo.deep import resize_fine
 from gpen_core.photo.io import PhotoSource, read_photo
-from gpen_core.photo.texture import lock_color
+from gpen_core.prepared import NetworkAnswer, PreparedPhoto
 from gpen_core.result import Composition, RestoreResult
 from gpen_core.runtime.device import resolve_placement
 from gpen_core.runtime.engine import CropRestorer, Engine, RestoredCrops
 from gpen_core.runtime.judge import EqFaceJudge, FaceJudge
 from gpen_core.runtime.networks import GeneratorSource
 from gpen_core.runtime.upscaler import Upscalers
-from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Photo, Pixels, Progress, RestoredFace
-from gpen_core.whole import Recolor, WholePicture, add_whole, plan_whole, restore_whole, whole_notes
+from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Pixels, Progress, RestoredFace
+from gpen_core.whole import WholePicture, add_whole, plan_whole, restore_whole, whole_notes
 
-if TYPE_CHECKING:
-    pass
-
+ALREADY_SHARP = "it is sharper in the photo than the model can make it"
 AS_A_WHOLE = "the picture was restored as a whole"
 
 
 def _ignore_progress(progress: Progress) -> None:
     """Progress that nobody asked for."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Work:
-    """What the networks gave, before anything is blended."""
-
-    photo: Photo
-    tone: Tone | None
-    background: Background
-    found: FoundFaces
-    whole: WholePicture | None
-    faces: tuple[RestoredFace, ...]
-    ran: RestoredCrops
 
 
 class Restorer:
@@ -100,6 +88,7 @@ class Restorer:
         report = on_progress or _ignore_progress
         self._runtime = runtime
         self._notes: tuple[str, ...] = ()
+        self.model_sha256: str | None = None
         self.crop_restorer = crop_restorer or self._load_engine(runtime, report)
         self.detector = detector or self._load_detector(runtime, report)
         self.judge = judge or (self._load_judge(runtime, report) if runtime.gate else None)
@@ -114,6 +103,7 @@ class Restorer:
         file, generator = load_model(runtime.model, weights, _load_strictly, report)
         placement = resolve_placement(runtime, file.spec.name if file.is_verified else None)
         self._notes += (*file.notes, *placement.notes)
+        self.model_sha256 = file.sha256
         return Engine(
             GeneratorSource(generator, file.path, partial(_load_strictly, file)),
             template=file.spec.template,
@@ -172,6 +162,11 @@ class Restorer:
         return None if is_off else self._upscaler, ()
 
     @property
+    def batch_size(self) -> int:
+        """Faces that one call of the network takes."""
+        return self._runtime.batch_size
+
+    @property
     def model_name(self) -> str:
         return self.crop_restorer.model_name
 
@@ -193,28 +188,113 @@ class Restorer:
             OptionError: a face number that does not exist.
             DeviceError: the device's memory is too small.
         """
+        prepared = self.begin(source, options, on_progress)
+        (answer,) = self.restore_crops([prepared], on_progress)
+        return self.finish(prepared, answer)
+
+    def begin(
+        self, source: PhotoSource, options: RestoreOptions | None = None, on_progress: OnProgress | None = None
+    ) -> PreparedPhoto:
+        """The first part of `restore`, up to where GPEN comes in; may raise what it raises.
+
+        `restore_crops` and `finish` are the others. A batch runs the three of different photos at the same time.
+        """
         options = options or RestoreOptions()
         report = on_progress or _ignore_progress
         clock = StageClock(report)
         self.prepare(options, report)
-        work = self._run_networks(source, options, clock, report)
+        with clock.stage("read"):
+            photo = read_photo(source, accept_damaged=options.accept_damaged)
+            tone = detect_tone(photo.pixels) if options.keep_tone else None
+        with clock.stage("background", is_counted=True):
+            upscaler, notes = self._background_upscaler(options, report)
+            background = make_background(photo.pixels, upscaler, tone, options, report)
+            background = replace(background, notes=(*notes, *background.notes))
+        with clock.stage("detect"):
+            found = find_faces(self.detector, photo.pixels, options)
+            reasons = [AS_A_WHOLE] * len(found.faces)
+            if options.mode != "whole":
+                reasons = skip_reasons(found.faces, options, photo.width, photo.height)
+            crops = {
+                index: align_face(photo.pixels, face.landmarks, self._template(options), self.crop_restorer.size)
+                for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True))
+                if not reason
+            }
+        return PreparedPhoto(
+            photo=photo,
+            tone=tone,
+            background=background,
+            found=found,
+            reasons=tuple(reasons),
+            crops=crops,
+            options=options,
+            clock=clock,
+        )
+
+    def restore_crops(
+        self, prepared: Sequence[PreparedPhoto], on_progress: OnProgress | None = None
+    ) -> tuple[NetworkAnswer, ...]:
+        """GPEN's answers for several photos of the same options; the faces of all of them go through it in one call.
+
+        Raises:
+            DeviceError: the device's memory is too small.
+        """
+        report, options = on_progress or _ignore_progress, prepared[0].options
+        wholes = [self._restore_whole(photo, report) for photo in prepared]
+        crops = [crop.pixels for photo in prepared for crop in photo.crops.values()]
+        start = time.perf_counter()
+        ran = self.crop_restorer.restore_crops(crops, report, options)
+        seconds = time.perf_counter() - start
+        answers, begin = [], 0
+        for photo, whole in zip(prepared, wholes, strict=True):
+            end = begin + len(photo.crops)
+            share = (end - begin) / len(crops) if crops else 1 / len(prepared)
+            photo.clock.add("restore", (seconds - ran.compile_s) * share)
+            photo.clock.add("compile", ran.compile_s * share)
+            part = replace(ran, crops=ran.crops[begin:end], precisions=(ran.precisions or ())[begin:end])
+            answers.append(NetworkAnswer(part, whole))
+            begin = end
+        return tuple(answers)
+
+    def _restore_whole(self, prepared: PreparedPhoto, report: OnProgress) -> WholePicture | None:
+        options, canvas = prepared.options, prepared.background.canvas
+        if options.mode == "faces":
+            return None
+        with prepared.clock.stage("restore", is_counted=True):
+            plan = plan_whole(canvas.shape[1], canvas.shape[0], self.crop_restorer.size, options)
+            whole = restore_whole(canvas, plan, self.crop_restorer, prepared.recolor, options, report)
+        prepared.clock.move("restore", "compile", whole.ran.compile_s)
+        return whole
+
+    def finish(self, prepared: PreparedPhoto, answer: NetworkAnswer) -> RestoreResult:
+        """The last part of `restore`: what GPEN answered, put into the photo."""
+        photo, options, clock = prepared.photo, prepared.options, prepared.clock
+        background, found, whole, ran = prepared.background, prepared.found, answer.whole, answer.ran
         with clock.stage("blend"):
-            composition = self._compose(work, options, report)
+            all_faces = self._judged_faces(prepared, ran)
+            composition = self._compose(prepared, all_faces, whole)
             shown = tuple(composition.patches)
-            faces = [face if face.restored is None or face.index in shown else _outside(face) for face in work.faces]
+            faces = [face if face.restored is None or face.index in shown else _outside(face) for face in all_faces]
             pixels = composition.blend(options.strength, shown)
-        photo, background, found, whole, ran = work.photo, work.background, work.found, work.whole, work.ran
+        if whole is not None:
+            ran = add_whole(ran, whole.ran, has_faces=bool(prepared.crops))
         parser_notes = self._parser_notes if options.mask == "parsing" else ()
         notes = [*photo.notes, *self._notes, *parser_notes, *background.notes, *found.notes, *ran.notes]
         if whole is not None:
             notes += whole_notes(found.faces, options.scale, whole.plan)
         return RestoreResult(
             original=photo,
-            photo=replace(photo, pixels=pixels, alpha=resize_alpha(photo.alpha, options.scale)),
+            photo=replace(
+                photo,
+                pixels=pixels,
+                alpha=resize_alpha(photo.alpha, options.scale),
+                fine=resize_fine(photo.fine, pixels.shape[1], pixels.shape[0]),
+            ),
             faces=tuple(faces),
             shown=shown,
             options=options,
             strength=options.strength,
+            template=self._template(options),
             upscaler=background.upscaler,
             background_tiles=background.tiles,
             whole_tiles=None if whole is None else whole.tiles,
@@ -232,53 +312,12 @@ class Restorer:
             composition=composition,
         )
 
-    def _run_networks(
-        self, source: PhotoSource, options: RestoreOptions, clock: StageClock, report: OnProgress
-    ) -> _Work:
-        with clock.stage("read"):
-            photo = read_photo(source)
-            tone = detect_tone(photo.pixels) if options.keep_tone else None
-        with clock.stage("background", is_counted=True):
-            upscaler, notes = self._background_upscaler(options, report)
-            background = make_background(photo.pixels, upscaler, tone, options, report)
-            background = replace(background, notes=(*notes, *background.notes))
-        with clock.stage("detect"):
-            found = find_faces(self.detector, photo.pixels, options)
-            reasons = [AS_A_WHOLE] * len(found.faces)
-            if options.mode != "whole":
-                reasons = skip_reasons(found.faces, options, photo.width, photo.height)
-        recolor = partial(_recolor, tone=tone, options=options)
-        with clock.stage("restore", is_counted=True):
-            whole = None
-            if options.mode != "faces":
-                height, width = background.canvas.shape[:2]
-                plan = plan_whole(width, height, self.crop_restorer.size, options)
-                whole = restore_whole(background.canvas, plan, self.crop_restorer, recolor, options, report)
-            faces, ran = self._restore_faces(photo.pixels, found, reasons, recolor, options, report)
-        if whole is not None:
-            ran = add_whole(ran, whole.ran, has_faces=any(face.crop is not None for face in faces))
-        clock.move("restore", "compile", ran.compile_s)
-        return _Work(photo=photo, tone=tone, background=background, found=found, whole=whole, faces=faces, ran=ran)
-
-    def _restore_faces(
-        self,
-        pixels: Pixels,
-        found: FoundFaces,
-        reasons: Sequence[str],
-        recolor: Recolor,
-        options: RestoreOptions,
-        report: OnProgress,
-    ) -> tuple[tuple[RestoredFace, ...], RestoredCrops]:
-        crops = {
-            index: align_face(pixels, face.landmarks, self._template(options), self.crop_restorer.size)
-            for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True))
-            if not reason
-        }
-        ran = self.crop_restorer.restore_crops([crop.pixels for crop in crops.values()], report, options)
+    def _judged_faces(self, prepared: PreparedPhoto, ran: RestoredCrops) -> tuple[RestoredFace, ...]:
+        crops, options = prepared.crops, prepared.options
         restored = dict(zip(crops, ran.crops, strict=True))
         precisions = dict(zip(crops, ran.precisions or [ran.precision] * len(crops), strict=True))
         faces: list[RestoredFace] = []
-        for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True)):
+        for index, (face, reason) in enumerate(zip(prepared.found.faces, prepared.reasons, strict=True)):
             crop = crops.get(index)
             answer = restored.get(index)
             if crop is None:
@@ -287,29 +326,42 @@ class Restorer:
                 reason = "the network gave numbers that are not finite"
                 faces.append(RestoredFace(index=index, face=face, decision="failed", reason=reason, crop=crop))
             else:
-                answer = recolor(crop.pixels, answer)
+                answer = prepared.recolor(crop.pixels, answer)
                 faces.append(self._restored_face(index, face, crop, answer, options))
         faces = [replace(face, precision=precisions.get(face.index)) for face in faces]
-        return (apply_gate(self.judge, faces, options) if self.judge else tuple(faces)), ran
+        return apply_gate(self.judge, faces, options) if self.judge else tuple(faces)
 
     def _restored_face(
         self, index: int, face: DetectedFace, crop: AlignedCrop, restored: Pixels, options: RestoreOptions
     ) -> RestoredFace:
         condition = measure_condition(crop.pixels, restored, self._template(options))
         coefficients = self.crop_restorer.strength_coefficients
+        is_judged = options.strength == "auto" and coefficients is not None
+        reason = ""
+        if options.sharp_faces != "restore" and not is_judged and is_already_sharp(condition, crop.affine):
+            if options.sharp_faces == "skip":
+                reason = f"{ALREADY_SHARP} (sharp faces: skip)"
+                return RestoredFace(
+                    index=index, face=face, decision="skipped", reason=reason, crop=crop, condition=condition
+                )
+            reason = f"by half only, since {ALREADY_SHARP} (sharp faces: weaken)"
+            restored = np.rint((restored.astype(np.float32) + crop.pixels) / 2).astype(np.uint8)
         return RestoredFace(
             index=index,
             face=face,
             decision="restored",
+            reason=reason,
             crop=crop,
             condition=condition,
             best_strength=None if coefficients is None else predict_strength(condition, coefficients),
             restored=restored,
         )
 
-    def _compose(self, work: _Work, options: RestoreOptions, report: OnProgress) -> Composition:
-        photo, canvas, faces = work.photo, work.background.canvas, work.faces
-        base = canvas if work.whole is None else work.whole.pixels
+    def _compose(
+        self, prepared: PreparedPhoto, faces: Sequence[RestoredFace], whole: WholePicture | None
+    ) -> Composition:
+        photo, canvas, options = prepared.photo, prepared.background.canvas, prepared.options
+        base = canvas if whole is None else whole.pixels
         factors = (canvas.shape[1] / photo.width, canvas.shape[0] / photo.height)
         soft = EllipseMask(self._template(options), self.crop_restorer.size)
         patches: dict[int, Patch] = {}
@@ -319,28 +371,21 @@ class Restorer:
             affine = rescale_source(face.crop.affine, factors)
             mask: FaceMask = soft
             if options.mask == "parsing" and self._parser is not None:
-                report(Progress("blend", face.index, len(faces)))
+                prepared.clock.report(Progress("blend", face.index, len(faces)))
                 mask = ParsedMask(soft, self._parser.parse(face.restored), self.crop_restorer.size)
             # Where the base is the photo, the crop was cut from it.
             crop = face.crop.pixels if base is photo.pixels else None
             patch = make_patch(base, face.restored, affine, mask, crop=crop)
             if patch is not None:
                 if options.grain:
-                    patch = add_grain(patch, base, face.index, is_toned=work.tone is not None)
+                    patch = add_grain(patch, base, face.index, is_toned=prepared.tone is not None)
                 patches[face.index] = patch
         best = {face.index: face.best_strength for face in faces if face.index in patches}
-        whole = None if work.whole is None else work.whole.pixels
-        return Composition(canvas=canvas, whole=whole, patches=patches, best_strengths=best)
+        whole_pixels = None if whole is None else whole.pixels
+        return Composition(canvas=canvas, whole=whole_pixels, patches=patches, best_strengths=best)
 
     def _template(self, options: RestoreOptions) -> str:
         return self.crop_restorer.template if options.template == "auto" else options.template
-
-
-def _recolor(crop: Pixels, restored: Pixels, *, tone: Tone | None, options: RestoreOptions) -> Pixels:
-    """What the network answered for a crop, in the colours it may have."""
-    if options.lock_color:
-        restored = lock_color(crop, restored)
-    return restored if tone is None else tone.recolor(crop, restored)
 
 
 def _load_strictly(file: WeightsFile) -> Generator:

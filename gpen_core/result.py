@@ -13,7 +13,7 @@ from gpen_core.errors import OptionError
 from gpen_core.faces.paste import Patch, blend_patches
 from gpen_core.options import OutputOptions, RestoreOptions, Strength, allowed
 from gpen_core.photo.background import make_canvas
-from gpen_core.photo.io import write_photo
+from gpen_core.photo.write import write_photo
 from gpen_core.types import Photo, Pixels, RestoredFace, Tiles
 
 
@@ -87,6 +87,8 @@ class RestoreResult:
     """Of the upscaler, in photo pixels; None where it saw the photo whole, or did not run."""
     whole_tiles: Tiles | None
     """Of mode whole, in result pixels; None in mode faces."""
+    template: str
+    """Alignment of the crops."""
     model: str
     detector: str
     device: str
@@ -129,6 +131,12 @@ class RestoreResult:
         return len(self.shown)
 
     @property
+    def has_ai(self) -> bool:
+        """A network repainted a part of the photo."""
+        has_network = bool(self.shown) or self.whole_tiles is not None
+        return (has_network and self.strength != 0) or self.upscaler is not None
+
+    @property
     def seconds(self) -> float:
         return sum(self.timings.values())
 
@@ -153,8 +161,8 @@ class RestoreResult:
         return replace(self, photo=replace(self.photo, pixels=pixels), shown=shown, strength=strength)
 
     def save(self, path: str | Path, output: OutputOptions | None = None) -> tuple[str, ...]:
-        """Write the photo; see `gpen_core.photo.io.write_photo`."""
-        return write_photo(self.photo, path, output)
+        """Write the photo; see `gpen_core.photo.write.write_photo`."""
+        return write_photo(self.photo, path, output, has_ai=self.has_ai)
 
     def summary(self) -> str:
         """One line for people: what was restored, with what."""

@@ -26,6 +26,13 @@ class Photo:
     """(H, W) opacity, 255 opaque; None where the picture has none."""
     exif: bytes | None = None
     """EXIF block without orientation and thumbnail."""
+    xmp: bytes | None = None
+    """XMP packet in UTF-8, its orientation reset."""
+    icc: bytes | None = None
+    """The sRGB profile of the result; None where the file had no profile."""
+    fine: npt.NDArray[np.int16] | None = None
+    """(H, W, 3), or (H, W, 4) with opacity: what 16-bit pixels hold beyond 257 times their 8-bit level, -128 to 128;
+    None for pictures of 8 bit."""
     dpi: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
     """What reading changed, in words for people."""
@@ -104,6 +111,9 @@ class FaceCondition:
     """Root mean square of each octave of detail in levels, fine to coarse."""
     change: float
     """Root mean square of what the network changed, in levels."""
+    evenness: float
+    """Median over root mean square of the finest octave: 0.67 for noise, which is everywhere, and below 0.48 for a
+    sharp picture, whose fine detail lies along edges and hair."""
 
     @property
     def sharpness(self) -> float:

@@ -15,7 +15,8 @@ import pytest
 from PIL import Image
 
 from gpen_core import cli
-from gpen_core.options import OutputOptions, RestoreOptions, RuntimeOptions
+from gpen_core.cli_photos import stage_shower
+from gpen_core.options import BatchOptions, OutputOptions, RestoreOptions, RuntimeOptions
 from gpen_core.photo.io import read_photo
 from gpen_core.types import Progress
 from gpen_core.version import __version__
@@ -68,7 +69,7 @@ def test_the_module_is_the_same_command(tmp_path):
 
 def test_flags_have_the_defaults_of_the_options(tmp_path):
     args = cli.build_parser(None).parse_args(["-i", "photo.jpg"])
-    for options in (RestoreOptions, RuntimeOptions, OutputOptions):
+    for options in (RestoreOptions, RuntimeOptions, OutputOptions, BatchOptions):
         for field in dataclasses.fields(options):
             assert getattr(args, field.name) == field.default
 
@@ -95,7 +96,7 @@ def test_every_flag_reaches_its_option():
 def test_compiling_is_shown_beside_the_bar():
     shown = []
     bar = SimpleNamespace(set_postfix_str=shown.append)
-    show = cli._stage_shower(bar)
+    show = stage_shower(bar)
     show(Progress("compile", 0, 1, "compiling for 512 px, first time only"))
     show(Progress("restore", 2, 5))
     assert shown == ["compiling for 512 px, first time only", "restore 2/5"]
@@ -116,7 +117,7 @@ def test_one_photo_with_report_and_crops(tmp_path, examples, capsys, starter):
         assert key in told
     assert all(len(face["box"]) == 4 and 0 < face["score"] <= 1 for face in told["faces"])
     assert told["outside_faces_unchanged"] is True
-    assert len(list((tmp_path / "out.png_faces").iterdir())) == 2
+    assert len(list((tmp_path / "out.png_faces").iterdir())) == 3
     expected = starter.restore(examples / "group.jpg", RestoreOptions(faces="1")).photo.pixels
     np.testing.assert_array_equal(read_photo(output).pixels, expected)
 
@@ -142,7 +143,7 @@ def test_a_folder_with_a_bad_file(tmp_path, examples, capsys):
     assert "3 photos: 1 restored, 1 no faces, 1 failed; 1 other files ignored" in out
     assert "note: No face was found" in out
     assert "failed: text.jpg" in err
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["empty.png", "good.JPG"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["empty.png", "good.JPG", "manifest.jsonl"]
     told = json.loads((tmp_path / "r.json").read_text())
     assert [entry["status"] for entry in told] == ["no faces", "restored", "failed"]
     assert "not a picture" in told[2]["error"]

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpen_core.batch import list_photos
 from gpen_core.evaluation.contenders import from_engine, to_engine
 from gpen_core.evaluation.degrade import DegradationLevel, degrade, truth_for
 from gpen_core.evaluation.portraits import to_aligned
 from gpen_core.evaluation.region import SIZE_PX, face_region
 from gpen_core.faces.condition import measure_condition, strength_features
+from gpen_core.folders import list_photos
 from gpen_core.options import RuntimeOptions
 from gpen_core.photo.io import read_photo
 from gpen_core.restorer import Restorer

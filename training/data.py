@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from gpen_core.batch import list_photos
+from gpen_core.folders import list_photos
 from gpen_core.photo.io import read_photo
 from gpen_core.types import Pixels
 from training.degradations import Pair, Rng, make_pair

@@ -9,7 +9,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from gpen_core.batch import list_photos
 from gpen_core.errors import PhotoError
 from gpen_core.evaluation.degrade import LEVELS, degrade, truth_for
 from gpen_core.evaluation.region import SIZE_PX, TEMPLATE
@@ -17,6 +16,7 @@ from gpen_core.faces.align import align_face, extract_crop, rescale_source, simi
 from gpen_core.faces.detect import FaceDetector
 from gpen_core.faces.search import find_faces
 from gpen_core.faces.select import skip_reasons
+from gpen_core.folders import list_photos
 from gpen_core.options import RestoreOptions
 from gpen_core.photo.io import read_photo
 from gpen_core.types import Affine, Photo, Pixels

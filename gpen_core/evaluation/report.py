@@ -19,7 +19,7 @@ from gpen_core.evaluation.evaluate import Evaluation, Row, SheetRow
 from gpen_core.evaluation.options import check_outputs
 from gpen_core.evaluation.region import FACE_WEIGHT, SIZE_PX, TEMPLATE
 from gpen_core.evaluation.scorer import FIGURES, Figure, Scores, explain, figures_of
-from gpen_core.photo.io import write_photo
+from gpen_core.photo.write import write_photo
 from gpen_core.types import Photo, Pixels
 from gpen_core.version import __version__
 

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from gpen_core.photo.io import write_photo
+from gpen_core.photo.write import write_photo
 from gpen_core.types import Photo
 
 PREVIEW_LONG_SIDE_PX = 2048
@@ -18,7 +18,7 @@ def write_preview(photo: Photo, path: str | Path, *, long_side_px: int = PREVIEW
     """Write `photo` to `path`, reduced so that no side is longer than `long_side_px`, and without its EXIF.
 
     Two photos of one size give two previews of one size. What is written, and what may be raised, is as in
-    `gpen_core.photo.io.write_photo`: in a JPEG, transparent parts lie on white.
+    `gpen_core.photo.write.write_photo`: in a JPEG, transparent parts lie on white.
     """
     write_photo(
         Photo(

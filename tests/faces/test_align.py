@@ -119,9 +119,11 @@ def test_shrinking_averages_areas_instead_of_aliasing():
     assert np.abs(crop.astype(int) - 100).max() <= 2
 
 
-def test_beyond_the_rim_the_last_pixels_repeat(astronaut):
+def test_beyond_the_rim_the_picture_is_mirrored_and_far_beyond_repeated(astronaut):
     crop = extract_crop(astronaut, similarity(1.0, 0, 100, 0), 256)
-    np.testing.assert_array_equal(crop[:, :100], np.repeat(crop[:, 100:101], 100, axis=1))
+    np.testing.assert_array_equal(crop[:, :100], crop[:, 200:100:-1])
+    most = extract_crop(astronaut, similarity(1.0, 0, 200, 0), 256)
+    np.testing.assert_array_equal(most[:, :200], np.repeat(most[:, 200:201], 200, axis=1))
     far = extract_crop(np.full((20, 30, 3), 77, np.uint8), similarity(1.0, 30, 5000, 5000), 64)
     np.testing.assert_array_equal(far, np.full_like(far, 77))
 

@@ -13,7 +13,9 @@ from PIL import Image, ImageOps
 from gpen_core.errors import PhotoError
 from gpen_core.options import OutputOptions
 from gpen_core.photo import io as photo_io
-from gpen_core.photo.io import is_own_result, read_photo, write_photo
+from gpen_core.photo.io import read_photo
+from gpen_core.photo.metadata import EXIF_ORIENTATION, is_own_result
+from gpen_core.photo.write import write_photo
 from gpen_core.types import Photo
 
 
@@ -55,7 +57,7 @@ def stored_turned(image: Image.Image, orientation: int) -> Image.Image:
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_turned_photos_come_in_upright_and_are_not_turned_again(upright, orientation, tmp_path):
     exif = Image.Exif()
-    exif[photo_io.EXIF_ORIENTATION] = orientation
+    exif[EXIF_ORIENTATION] = orientation
     exif[0x010F] = "TestCam"
     exif.get_ifd(0x8769)[0x9003] = "2001:02:03 04:05:06"
     exif.get_ifd(0x8825)[1] = "N"
@@ -66,7 +68,7 @@ def test_turned_photos_come_in_upright_and_are_not_turned_again(upright, orienta
         with Image.open(tmp_path / name) as written:
             assert ImageOps.exif_transpose(written).size == upright.size
             kept = written.getexif()
-            assert kept.get(photo_io.EXIF_ORIENTATION, 1) == 1
+            assert kept.get(EXIF_ORIENTATION, 1) == 1
             assert kept[0x010F] == "TestCam"
             assert kept.get_ifd(0x8769)[0x9003] == "2001:02:03 04:05:06"
             assert kept.get_ifd(0x8825)[1] == "N"
@@ -192,7 +194,7 @@ def test_a_colour_profile_is_applied(astronaut):
 def test_a_large_picture_is_the_same_in_bands(astronaut, monkeypatch):
     """Colour profile, opacity and turn, whatever the number of rows converted at once."""
     exif = Image.Exif()
-    exif[photo_io.EXIF_ORIENTATION] = 6
+    exif[EXIF_ORIENTATION] = 6
     rgba = np.dstack((astronaut, astronaut[..., 0]))[:301]
     content = saved(Image.fromarray(rgba), "PNG", icc_profile=swapped_primaries_profile(), exif=exif)
     in_bands = read_photo(content)

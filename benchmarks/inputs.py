@@ -1,0 +1,132 @@
+"""What becomes of every kind of photo, through the core, the command and the page:  python -m benchmarks.inputs
+
+Prints one line a file: what happened, what was expected, whether they agree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from gradio.utils import get_upload_folder
+from PIL import Image
+
+from app import Handlers
+from benchmarks.photo_kinds import make_photos
+from gpen_core.errors import GpenError
+from gpen_core.photo.io import read_photo
+from gpen_core.restorer import Restorer
+
+REFUSED = {
+    "zero.jpg": "the file is empty",
+    "text.jpg": "not a picture in a known format",
+    "heic_head.jpg": "damaged HEIC",
+    "half.jpg": "of the picture is missing",
+    "huge.png": "megapixels",
+}
+NUM_FACES = {"noise.png": 0, "crowd48.png": 48}
+NOTES = {"anim.gif": "4 frames", "anim.webp": "4 frames", "no_tail.jpg": "ends too early"}
+TURNED_SIZE = (512, 384)
+
+
+def expected_of(path: Path) -> str:
+    """In words: a sentence to be refused with, or the size, the faces, and a note."""
+    if path.name in REFUSED:
+        return f"refused: {REFUSED[path.name]}"
+    if path.name.startswith("exif"):
+        size = TURNED_SIZE
+    else:
+        with Image.open(path) as image:
+            size = image.size
+    faces = NUM_FACES.get(path.name, 0 if path.name.startswith("size_") and min(size) < 60 else 1)
+    if path.name == "size_101x101.png":
+        faces = 1
+    note = f", {NOTES[path.name]}" if path.name in NOTES else ""
+    return f"{size[0]} x {size[1]}, {faces} faces{note}"
+
+
+def through_core(restorer: Restorer, path: Path) -> str:
+    try:
+        result = restorer.restore(path)
+    except GpenError as error:
+        reason = REFUSED.get(path.name, "")
+        return f"refused: {reason if reason and reason in str(error) else error}"
+    note = NOTES.get(path.name, "")
+    found = f", {note}" if note and any(note in entry for entry in result.notes) else ""
+    return f"{result.photo.width} x {result.photo.height}, {len(result.faces)} faces{found}"
+
+
+def through_command(path: Path, folder: Path) -> str:
+    """Whether the command gave status 0 and an upright file of the size, or 1 and one sentence."""
+    from gpen_core import cli
+
+    out, err = io.StringIO(), io.StringIO()
+    status: Any = None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            cli.main(["-i", str(path), "-o", str(folder)])
+        except SystemExit as done:
+            status = done.code
+    if status == 0:
+        (written,) = folder.glob(f"output_{path.stem}.*")
+        photo = read_photo(written)
+        written.unlink()
+        return f"{photo.width} x {photo.height}"
+    sentence = err.getvalue().strip().splitlines()[-1]
+    reason = REFUSED.get(path.name, "")
+    return f"refused: {reason}" if status == 1 and reason and reason in sentence else f"status {status}: {sentence}"
+
+
+class _IgnoredProgress(gr.Progress):
+    def __call__(self, *_: Any, **__: Any) -> None:
+        """Nobody watches."""
+
+
+def through_page(restorer: Restorer, path: Path, folder: Path) -> str:
+    """What the page's endpoint for programs answers; the upload is where Gradio would have put it."""
+    uploads = Path(get_upload_folder()) / "gpen-inputs"
+    uploads.mkdir(parents=True, exist_ok=True)
+    upload = uploads / path.name
+    upload.write_bytes(path.read_bytes())
+    try:
+        handlers = Handlers(lambda model, report: restorer)
+        values = ({"path": str(upload)}, "", 1.0, False, 1.0, "faces", "off", 0, 0)
+        answers = handlers.restore_for_program(*values, _IgnoredProgress())
+        file, _ = next(iter(answers))
+        photo = read_photo(Path(file))
+        return f"{photo.width} x {photo.height}"
+    except gr.Error as error:
+        reason = REFUSED.get(path.name, "")
+        return f"refused: {reason}" if reason and reason in str(error) else f"refused: {error}"
+    finally:
+        upload.unlink()
+
+
+def main() -> int:
+    restorer = Restorer()
+    num_wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        photos, results = Path(folder, "photos"), Path(folder, "results")
+        results.mkdir()
+        make_photos(photos)
+        print(f"{'file':22} {'ok':3} {'expected':44} core | command | page")
+        for path in sorted(photos.iterdir()):
+            expected = expected_of(path)
+            core = through_core(restorer, path)
+            short = expected if expected.startswith("refused") else expected.split(",")[0]
+            others = (through_command(path, results), through_page(restorer, path, results))
+            is_ok = core == expected and all(other == short for other in others)
+            num_wrong += not is_ok
+            happened = " | ".join((core, *others))
+            print(f"{path.name:22} {'yes' if is_ok else 'NO':3} {expected:44} {happened}", flush=True)
+    print(f"{num_wrong} of them wrong")
+    return 1 if num_wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
