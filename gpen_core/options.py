@@ -245,7 +245,7 @@ class RuntimeOptions:
 
     def __post_init__(self) -> None:
         check_all(self)
-        if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
+        if not isinstance(self.device, str) or not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
             raise OptionError(f"device is {self.device!r}; choose auto, cpu, cuda, cuda:N or mps.")
 
 

@@ -303,7 +303,8 @@ def test_core_receives_the_uploaded_bytes(client: Client, tmp_path: Path, mode: 
     photo = read_photo(path)
     file, report = client.predict(photo=handle_file(path), api_name="/restore")
     assert any("No face was found" in note for note in report["notes"])
-    np.testing.assert_array_equal(_pixels(file), photo.pixels)
+    # Not with Pillow, which cuts the lower 8 of 16 bits off where the reader rounds.
+    np.testing.assert_array_equal(read_photo(file).pixels, photo.pixels)
     if photo.alpha is not None:
         np.testing.assert_array_equal(np.asarray(Image.open(file).getchannel("A")), photo.alpha)
     assert (photo.alpha is not None) == (mode == "RGBA")
@@ -313,9 +314,9 @@ def test_core_receives_the_uploaded_bytes(client: Client, tmp_path: Path, mode: 
     ("name", "content", "sentence"),
     [
         ("letter.jpg", b"Dear all", "not a picture in a known format"),
-        ("phone.heic", b"\0\0\0\x18ftypheic" + bytes(64), "HEIC picture, so convert it to JPEG or PNG first"),
-        ("phone.jpg", b"\0\0\0\x18ftypheic" + bytes(64), "HEIC picture, so convert it to JPEG or PNG first"),
-        ("half.jpg", ASTRONAUT.read_bytes()[:4000], "the file is damaged"),
+        ("phone.heic", b"\0\0\0\x18ftypheic" + bytes(64), "a damaged HEIC picture, so export it again"),
+        ("phone.jpg", b"\0\0\0\x18ftypheic" + bytes(64), "a damaged HEIC picture, so export it again"),
+        ("half.jpg", ASTRONAUT.read_bytes()[:4000], "% of the picture is missing"),
         ("empty.png", b"", "the file is empty"),
     ],
     ids=["text", "heic", "heic named jpg", "half a jpeg", "empty"],

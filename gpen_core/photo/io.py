@@ -74,7 +74,7 @@ def read_photo(source: PhotoSource, *, accept_damaged: bool | None = None) -> Ph
     except MemoryError as error:
         raise PhotoError(f"{name} is too large for the memory that is free; scale it down first.") from error
     except DECODER_ERRORS as error:
-        photo = _read_completed(content, name, is_accepting=bool(accept_damaged))
+        photo = _read_completed(content, name, is_accepting=bool(accept_damaged), is_file=not isinstance(source, bytes))
         if photo is None:
             raise PhotoError(f"{name} could not be read as a photo: {_reason(content, error)}.") from error
         return photo
@@ -124,7 +124,7 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _read_completed(content: bytes, name: str, *, is_accepting: bool) -> Photo | None:
+def _read_completed(content: bytes, name: str, *, is_accepting: bool, is_file: bool) -> Photo | None:
     """A photo whose file has lost its end; None where nothing can be made of it.
 
     Raises:
@@ -144,7 +144,7 @@ def _read_completed(content: bytes, name: str, *, is_accepting: bool) -> Photo |
     if share > MAX_MISSING_SHARE and not is_accepting:
         raise PhotoError(
             f"{name} is damaged: its file ends too early, and {lost} of the picture is missing; get it again from "
-            "where it came, or have it restored all the same with --accept-damaged."
+            "where it came" + (", or have it restored all the same with --accept-damaged." if is_file else ".")
         )
     note = f"The file ends too early: {lost} of the picture is missing."
     return replace(photo, notes=(note, *photo.notes))

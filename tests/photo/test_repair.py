@@ -48,7 +48,7 @@ def test_a_missing_half_is_refused_unless_asked(file, astronaut):
     name, content = file
     # A progressive file has all rows early, but blurred: lost is what has not come to its last scans.
     cut = content[: len(content) // (6 if "progressive" in name else 2)]
-    with pytest.raises(PhotoError, match=r"% of the picture is missing.*--accept-damaged"):
+    with pytest.raises(PhotoError, match="% of the picture is missing"):
         read_photo(cut)
     photo = read_photo(cut, accept_damaged=True)
     assert photo.pixels.shape == astronaut.shape
