@@ -30,7 +30,7 @@ from benchmarks.reference import (
 )
 from benchmarks.report import add_common_arguments, print_table, start, write_json
 from gpen_core.models.registry import STARTER
-from gpen_core.options import RuntimeOptions
+from gpen_core.options import RuntimeOptions, default
 from gpen_core.restorer import Restorer
 from gpen_core.types import DetectedFace, Pixels
 
@@ -61,9 +61,15 @@ class Models:
     reference: nn.Module
 
 
-def load_models(size: int, device: str, is_compiled: bool, precision: str, folder: Path) -> Models:
+def load_models(arguments: argparse.Namespace, folder: Path) -> Models:
     """The starter's weights at 256 px; at another size random ones as wide as the published model's."""
-    runtime = RuntimeOptions(device=device, compile=is_compiled, precision=precision)
+    size = arguments.size
+    runtime = RuntimeOptions(
+        device=arguments.device,
+        compile=arguments.mode == "compiled",
+        precision=arguments.precision,
+        batch_size=arguments.batch,
+    )
     if size == STARTER_SIZE:
         runtime = replace(runtime, model=STARTER.name)
         model = reference_starter()
@@ -71,7 +77,7 @@ def load_models(size: int, device: str, is_compiled: bool, precision: str, folde
         runtime = replace(runtime, weights=str(folder / f"random-{size}.safetensors"))
         model = reference_generator(published_config(size))
         save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, str(runtime.weights))
-    return Models(runtime=runtime, ours=Restorer(runtime=runtime), reference=model.to(device))
+    return Models(runtime=runtime, ours=Restorer(runtime=runtime), reference=model.to(arguments.device))
 
 
 def compare(name: str, pixels: Pixels, models: Models, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -146,6 +152,12 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--mode", choices=("eager", "compiled"), default="eager", help="ours (default: %(default)s)")
     parser.add_argument("--precision", default="fp32", help="ours (default: %(default)s)")
+    parser.add_argument(
+        "--batch",
+        type=int,
+        default=default(RuntimeOptions, "batch_size"),
+        help="faces that ours restores in one call (default: %(default)s)",
+    )
     parser.add_argument("--no-detection", action="store_true", help="leave the second figure out")
     add_common_arguments(parser, repeats=3)
     return parser.parse_args()
@@ -155,8 +167,7 @@ def main() -> None:
     arguments = parse_arguments()
     machine = start(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        is_compiled = arguments.mode == "compiled"
-        models = load_models(arguments.size, arguments.device, is_compiled, arguments.precision, Path(folder))
+        models = load_models(arguments, Path(folder))
         photos = [load_photo(name) for name in arguments.photos.split(",")]
         figures = [compare(name, pixels, models, arguments) for name, pixels in photos]
     headings = ["photo", "faces", "network", "ours s", "reference s", "faster", "less CPU", "faster with detection"]
