@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import cast
 
 import cv2
@@ -123,6 +123,7 @@ def _restore_crop(crop: Pixels, model: nn.Module, device: torch.device) -> Pixel
     return levels.astype(np.uint8)
 
 
+@lru_cache(maxsize=1)
 def paste_mask() -> npt.NDArray[np.float32]:
     """(512, 512, 3) soft box that ModelScope pastes a crop with."""
     mask = np.zeros((512, 512, 3), dtype=np.float32)
