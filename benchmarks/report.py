@@ -66,5 +66,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def write_json(path: Path | None, figures: Mapping[str, Any]) -> None:
     """Write the figures, and the command they come from, to `path`; nothing where it is None."""
     if path is not None:
-        content = {"command": Path(sys.argv[0]).stem, "arguments": sys.argv[1:], **figures}
+        # Of files their names: where they lie is nobody's business.
+        arguments = [Path(argument).name if "/" in argument else argument for argument in sys.argv[1:]]
+        content = {"command": Path(sys.argv[0]).stem, "arguments": arguments, **figures}
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

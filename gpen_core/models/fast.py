@@ -126,6 +126,12 @@ class FastGenerator(nn.Module):
                 return self._forward_streamed(x, tile_px or None, workers)
         if 0 < tile_px < self.size and self.exact_overlap_px:
             return self._forward_tiled(x, tile_px, self.exact_overlap_px if overlap_px is None else overlap_px)
+        if x.device.type == "cpu" and not torch.compiler.is_compiling():
+            # Face by face: the maps of several at once leave the cache, which costs a quarter more time a face.
+            return torch.cat([self._forward_direct(face) for face in x[:, None]])
+        return self._forward_direct(x)
+
+    def _forward_direct(self, x: Tensor) -> Tensor:
         features = self._encode(x, self.stages)
         return self._decode(self._code(features[-1]), features[::-1])[1]
 
