@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from gpen_core.crops import save_crops, write_sheet
-from gpen_core.errors import Cancelled, GpenError, PhotoError
+from gpen_core.errors import FAILURES, Cancelled, PhotoError, describe_failure
 from gpen_core.folders import check_output, crops_folder_for, plan_outputs, sheet_for
 from gpen_core.manifest import Manifest, settings_of
 from gpen_core.options import BatchOptions, OutputOptions, RestoreOptions
-from gpen_core.photo.io import megapixels_of
+from gpen_core.photo.io import PhotoSource, megapixels_of
 from gpen_core.prepared import NetworkAnswer, PreparedPhoto
 from gpen_core.restorer import Restorer
 from gpen_core.result import RestoreResult
@@ -27,8 +27,6 @@ MAX_READERS, MAX_WRITERS = 4, 2
 MAX_PHOTOS_AT_ONCE = 12
 MAX_MEGAPIXELS_AT_ONCE = 64
 """Photos read ahead and not yet written, together and at the result's size; a larger one goes alone."""
-FAILURES = (GpenError, RuntimeError, ValueError, MemoryError, OSError)
-"""torch, OpenCV and Pillow raise these for what one picture does to them; the next one may be well."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -92,6 +90,7 @@ def restore_folder(
     written: OutputOptions | None = None,
     batch: BatchOptions | None = None,
     stop: threading.Event | None = None,
+    load: Callable[[Path], PhotoSource] | None = None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[PhotoOutcome]:
     """Restore photos into a folder, which is made if need be, and note each in its `manifest.jsonl`.
@@ -108,7 +107,9 @@ def restore_folder(
         written: how results are written, and what else is.
         batch: whether photos that have their result are passed over.
         stop: once set, those that the network has restored are written, and no other is.
-        on_progress: hears each photo's own stages, from several threads; raising in it stops everything.
+        load: what a photo is read from, in the place of its path; with its content, messages name no path.
+        on_progress: hears each photo's own stages, from several threads; raising in it stops everything, or where
+            `stop` is set, all but the writing.
 
     Raises:
         PhotoError: the output folder is the folder of the photos, or cannot be made.
@@ -119,7 +120,7 @@ def restore_folder(
     _check_folders(photos, outputs, output_folder, written)
     settings = settings_of(options, written, restorer.model_name, restorer.model_sha256)
     manifest = Manifest(output_folder, root, settings)
-    run = _Run(restorer, options, written, manifest, on_progress)
+    run = _Run(restorer, options, written, manifest, load or Path, on_progress)
     try:
         yield from run.outcomes(outputs, is_resuming=batch.skip_existing, stop=stop or threading.Event())
     finally:
@@ -163,6 +164,7 @@ class _Run:
     options: RestoreOptions
     written: OutputOptions
     manifest: Manifest
+    load: Callable[[Path], PhotoSource]
     on_progress: OnProgress | None
     reading: deque[_Job] = field(default_factory=deque)
     writing: deque[_Job] = field(default_factory=deque)
@@ -185,7 +187,12 @@ class _Run:
             while waiting and self._has_room(waiting[0][0]):
                 self._start(*waiting.popleft(), is_resuming=is_resuming)
             if self.reading:
-                self._run_network(self._next_group())
+                try:
+                    self._run_network(self._next_group())
+                except Cancelled:
+                    if not stop.is_set():
+                        raise
+                    # These photos are given up; those that the network finished before are still written.
             while self.writing and (self._is_full() or not self.reading or self._is_finished(self.writing[0])):
                 yield self._result_of(self.writing.popleft())
 
@@ -224,7 +231,7 @@ class _Run:
 
     def _begin(self, source: Path, output: Path) -> PreparedPhoto:
         check_output(output, [source], overwrite_originals=self.written.overwrite_originals)
-        return self.restorer.begin(source, self.options, self.on_progress)
+        return self.restorer.begin(self.load(source), self.options, self.on_progress)
 
     def _next_group(self) -> list[_Job]:
         """The next photo, and those after it that are read already, up to the network's batch of faces."""
@@ -304,8 +311,7 @@ class _Run:
             return self._failure(job.source, error)
 
     def _failure(self, source: Path, error: BaseException) -> PhotoOutcome:
-        # torch, OpenCV and Pillow name what happened, but speak to engineers.
-        message = str(error) if isinstance(error, GpenError) else f"{type(error).__name__}: {error}"
+        message = describe_failure(error)
         outcome = PhotoOutcome(source=source, output=None, status="failed", error=message)
         self.manifest.add(source, outcome.status, output=None, error=message)
         return outcome

@@ -25,3 +25,12 @@ class DeviceError(GpenError):
 
 class Cancelled(GpenError):  # noqa: N818 - not a fault, but the caller's own wish
     """Raised inside `on_progress` to stop a restoration."""
+
+
+FAILURES = (GpenError, RuntimeError, ValueError, MemoryError, OSError)
+"""torch, OpenCV and Pillow raise these for what one picture does to them; the next one may be well."""
+
+
+def describe_failure(error: BaseException) -> str:
+    """What happened, for people. torch, OpenCV and Pillow name it, but speak to engineers."""
+    return str(error) if isinstance(error, GpenError) else f"{type(error).__name__}: {error}"

@@ -136,6 +136,19 @@ def _alternatives(photo: Path, wanted: Path) -> Iterator[Path]:
         number += 1
 
 
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names, without folders; of those that are one file on Windows and macOS, all but the first get a number."""
+    unique: list[str] = []
+    taken: set[str] = set()
+    for name in names:
+        # Dots and slashes of a stranger's system must not lead anywhere.
+        wanted = Path(name.replace("\\", "/").split("/")[-1].lstrip(".") or "photo")
+        found = next(path for path in _alternatives(wanted, wanted) if path.name.casefold() not in taken)
+        taken.add(found.name.casefold())
+        unique.append(found.name)
+    return unique
+
+
 def check_output(path: Path, sources: Sequence[Path], *, overwrite_originals: bool | None = None) -> None:
     """Raise where writing `path` would lose something or cannot work.
 

@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "manifest": {*BASE, "folders", "photo"},
     "crops": {*BASE, "folders", "photo", "faces", "result"},
     "batch": {*BASE, "folders", "manifest", "crops", "photo", "prepared", "restorer", "result"},
+    "archive": {*BASE, "folders", "batch", "photo", "restorer"},
     "evaluation": {*BASE, "photo", "faces", "models", "runtime", "restorer", "result", "folders", "evaluation"},
     "cli": {*BASE, "restorer", "evaluation", "cli_photos", "cli_weights"},
     "cli_photos": {*BASE, "folders", "crops", "batch", "photo", "restorer", "cli_weights"},

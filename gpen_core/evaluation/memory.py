@@ -5,20 +5,16 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 
 from gpen_core.errors import DeviceError
 from gpen_core.options import RuntimeOptions
 from gpen_core.restorer import Restorer
+from gpen_core.runtime.device import resolve_device
 from gpen_core.runtime.engine import CropRestorer
-
-MIB = 2**20
-STATUS = Path("/proc/self/status")
-CLEAR_REFS = Path("/proc/self/clear_refs")
-RESET_PEAK = "5"
-"""Written to `CLEAR_REFS` it sets the peak to what is resident now (Linux, `proc_pid_clear_refs(5)`)."""
+from gpen_core.runtime.memory import peak_mib, reset_peak
+from gpen_core.types import OnProgress
 
 
 def measure_face_memory(runtime: RuntimeOptions) -> float | None:
@@ -40,33 +36,18 @@ def measure_face_memory(runtime: RuntimeOptions) -> float | None:
 
 
 def _load_and_measure(runtime: RuntimeOptions) -> float | None:
-    import torch
-
-    from gpen_core.runtime.device import resolve_device
-
     engine = Restorer(runtime=runtime).crop_restorer
     device = resolve_device(runtime.device)
-    if device.type == "cuda":
-        loaded = torch.cuda.memory_allocated(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        restore_gray(engine)
-        return (torch.cuda.max_memory_allocated(device) - loaded) / MIB
-    try:
-        CLEAR_REFS.write_text(RESET_PEAK)
-        loaded_kib = _status_kib("VmRSS")
-    except OSError:
+    loaded_mib = reset_peak(device)
+    if loaded_mib is None:
         return None
     restore_gray(engine)
-    return (_status_kib("VmHWM") - loaded_kib) / 1024
+    highest_mib = peak_mib(device)
+    return None if highest_mib is None else highest_mib - loaded_mib
 
 
-def restore_gray(engine: CropRestorer) -> tuple[str, bool]:
+def restore_gray(engine: CropRestorer, on_progress: OnProgress | None = None) -> tuple[str, bool]:
     """Run one gray face, which also does all that only the first run does; the precision, and whether compiled."""
     gray = np.full((engine.size, engine.size, 3), 128, dtype=np.uint8)
-    ran = engine.restore_crops([gray], lambda done: None)
+    ran = engine.restore_crops([gray], on_progress or (lambda step: None))
     return ran.precision, ran.compiled
-
-
-def _status_kib(name: str) -> int:
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
-    return int(line.split()[1])

@@ -9,6 +9,10 @@ import torch
 MIB = 2**20
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
+STATUS = Path("/proc/self/status")
+CLEAR_REFS = Path("/proc/self/clear_refs")
+RESET_PEAK = "5"
+"""Written to `CLEAR_REFS` it sets the peak to what is resident now (Linux, `proc_pid_clear_refs(5)`)."""
 OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 """What torch's CPU allocator, cuBLAS, cuDNN and Apple's GPU say in a plain RuntimeError."""
 
@@ -62,3 +66,35 @@ def release_memory(device: torch.device) -> None:
         torch.cuda.empty_cache()
     elif device.type == "mps":
         torch.mps.empty_cache()
+
+
+def reset_peak(device: torch.device) -> float | None:
+    """Forget how much was in use at most before; the MiB in use now, None where the system does not tell.
+
+    On a CUDA device what torch has allocated there, else what is resident of this process as Linux reports it.
+    """
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return torch.cuda.memory_allocated(device) / MIB
+    if device.type != "cpu":
+        return None
+    try:
+        CLEAR_REFS.write_text(RESET_PEAK, encoding="ascii")
+    except OSError:
+        return None
+    return _status_mib("VmRSS")
+
+
+def peak_mib(device: torch.device) -> float | None:
+    """MiB in use at most since `reset_peak`, which must have told a number, else None."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / MIB
+    return _status_mib("VmHWM") if device.type == "cpu" else None
+
+
+def _status_mib(name: str) -> float | None:
+    try:
+        lines = STATUS.read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{name}:"))
+    except (OSError, StopIteration):
+        return None
