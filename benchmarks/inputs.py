@@ -12,15 +12,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import gradio as gr
 from gradio.utils import get_upload_folder
 from PIL import Image
 
-from app import Handlers
 from benchmarks.photo_kinds import make_photos
 from gpen_core.errors import GpenError
 from gpen_core.photo.io import read_photo
 from gpen_core.restorer import Restorer
+from page.restore_tab import restoration, save_full
+from page.site import Site
 
 REFUSED = {
     "zero.jpg": "the file is empty",
@@ -82,25 +82,18 @@ def through_command(path: Path, folder: Path) -> str:
     return f"refused: {reason}" if status == 1 and reason and reason in sentence else f"status {status}: {sentence}"
 
 
-class _IgnoredProgress(gr.Progress):
-    def __call__(self, *_: Any, **__: Any) -> None:
-        """Nobody watches."""
-
-
 def through_page(restorer: Restorer, path: Path, folder: Path) -> str:
-    """What the page's endpoint for programs answers; the upload is where Gradio would have put it."""
+    """What the page makes of it; the upload is where Gradio would have put it."""
     uploads = Path(get_upload_folder()) / "gpen-inputs"
     uploads.mkdir(parents=True, exist_ok=True)
     upload = uploads / path.name
     upload.write_bytes(path.read_bytes())
+    site = Site(lambda model, report, **asked: restorer)
     try:
-        handlers = Handlers(lambda model, report: restorer)
-        values = ({"path": str(upload)}, "", 1.0, False, 1.0, "faces", "off", 0, 0)
-        answers = handlers.restore_for_program(*values, _IgnoredProgress())
-        file, _ = next(iter(answers))
-        photo = read_photo(Path(file))
+        finished = restoration(site, {"path": str(upload)}, "", {"background": "off"})(lambda step: None)
+        photo = read_photo(Path(save_full(finished, str(folder))))
         return f"{photo.width} x {photo.height}"
-    except gr.Error as error:
+    except GpenError as error:
         reason = REFUSED.get(path.name, "")
         return f"refused: {reason}" if reason and reason in str(error) else f"refused: {error}"
     finally:

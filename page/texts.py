@@ -1,36 +1,32 @@
-"""The page's words, and how it looks."""
+"""The page's own words, in English. `locales/` holds what the other languages say for them."""
 
 from __future__ import annotations
 
-from gpen_core.models.registry import STARTER, get_spec
-
-TITLE = "GPEN face restoration"
+TITLE = "GPEN · 人脸修复"
+HEADING = "GPEN face restoration"
 MAX_FILE_SIZE = "50mb"
 ABOUT = "Models, limits, privacy"
 WARNING = (
     "AI repaints the faces: details may be invented. A result is not evidence of what a person looks like or who it is."
 )
-OFFICIAL = get_spec("gpen-bfr-512")
-LICENCES = f"Licences: {STARTER.name}: {STARTER.licence}, any use; official GPEN weights: {OFFICIAL.licence_text}."
-START = "Add a photo, then press Restore."
+START = "Add a photo, then press Restore faces."
 NO_PHOTO = "Add a photo first."
+GONE = "The photo is not on the server, or no longer; add it again."
 RUNNING = "Restoring…"
-CRASHED = "Something went wrong; the server's log has the details."
-MODE_LABELS = {"faces": "Faces", "whole": "Whole picture (for close-ups)", "both": "Whole picture, and faces over it"}
-TILE_LABELS = {"tile_px": "Whole picture: size of tiles", "overlap_px": "Whole picture: overlap of tiles"}
+WAITING = "Waiting for the photos of others: {number} before yours."
+FAILED = "Not restored: {reason}"
+REDUCED = "The picture here is reduced to {size} px; the download has the full size."
 STAGES = {
     "fetch": (0.0, 0.1, "Fetching the weights"),
     "prepare": (0.0, 0.1, "Preparing the model"),
     "read": (0.1, 0.15, "Reading the photo"),
-    "background": (0.15, 0.15, "Enlarging the background"),
-    "detect": (0.15, 0.3, "Finding faces"),
+    "background": (0.15, 0.2, "Enlarging the background"),
+    "detect": (0.2, 0.3, "Finding faces"),
     "compile": (0.3, 0.3, ""),
     "restore": (0.3, 0.9, "Restoring faces"),
     "blend": (0.9, 1.0, "Blending"),
 }
 """Where on the progress bar each stage begins and ends, and its words; "" where its details say it all."""
-CSS = """
-#status { overflow-wrap: anywhere } #status p { margin: 0 }
-#status ul { margin: .4em 0 0; padding-left: 1.2em; list-style: disc }
-#run, #download { min-height: 44px }
-"""
+MODELS = "**Models.** `python -m gpen_core models` on the server says where the file of a missing one belongs."
+PRIVACY = "**Privacy.** Photos go only to the machine that runs this page, which deletes them within {hours} hours."
+LICENCES = "Licences: {starter}: {free}, any use; official GPEN weights: {official}."

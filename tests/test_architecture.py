@@ -14,7 +14,8 @@ from gpen_core.options import BatchOptions, OutputOptions, RestoreOptions, Runti
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "gpen_core").rglob("*.py"))
-ALL_CODE = [*MODULES, *(ROOT / "page").glob("*.py"), ROOT / "app.py", ROOT / "inference_gpen.py"]
+PAGE = sorted((ROOT / "page").glob("*.py"))
+ALL_CODE = [*MODULES, *PAGE, ROOT / "app.py", ROOT / "inference_gpen.py"]
 
 BASE = {"types", "errors", "options", "version", "cache_dir"}
 MAY_IMPORT = {
@@ -45,10 +46,12 @@ MAY_IMPORT = {
     "cli_photos": {*BASE, "folders", "crops", "batch", "photo", "restorer", "cli_weights"},
     "cli_weights": {*BASE, "models", "inventory"},
     "__main__": {"cli"},
-    "app": {*BASE, "photo", "models", "restorer", "result"},
+    "app": {*BASE, "models"},
+    "page": {*BASE, "photo", "models", "restorer", "result"},
 }
+USE_GRADIO = ("api", "batch_tab", "check_tab", "controls", "restore_tab", "site", "theme")
 ONLY_IN = {
-    "gradio": {"app.py", "page/controls.py"},
+    "gradio": {"app.py", *(f"page/{name}.py" for name in USE_GRADIO)},
     "modelscope_hub": {"gpen_core/models/transfer.py"},
     "requests": {"gpen_core/models/transfer.py"},
     "modelscope": set(),
@@ -87,9 +90,9 @@ def room_of(name: str) -> str:
     return parts[1] if len(parts) > 1 else ""
 
 
-@pytest.mark.parametrize("path", [*MODULES, ROOT / "app.py"], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*MODULES, *PAGE, ROOT / "app.py"], ids=lambda path: str(path.relative_to(ROOT)))
 def test_arrows_run_one_way(path):
-    relative = path.relative_to(ROOT if path.parent == ROOT else ROOT / "gpen_core")
+    relative = path.relative_to(ROOT / "gpen_core" if path in MODULES else ROOT)
     room = relative.parts[0].removesuffix(".py")
     if room == "__init__":
         return

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import urllib.request
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,153 +19,14 @@ from gradio_client.exceptions import AppError
 from PIL import Image
 
 import app
+from gpen_core.errors import PhotoError
 from gpen_core.options import RestoreOptions, RuntimeOptions, allowed, default
 from gpen_core.photo.io import read_photo
-from gpen_core.restorer import Restorer
-from gpen_core.types import OnProgress, Pixels, Progress
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-    from gpen_core.runtime.engine import RestoredCrops
-
-ROOT = Path(__file__).parents[1]
-ASTRONAUT = ROOT / "examples" / "astronaut-small.jpg"
-MODEL = "starter-256"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-BROWSER_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-
-
-class CountedCrops:
-    """The real engine, and how often it was asked."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.num_calls = 0
-        for name in ("size", "template", "model_name", "device_name", "strength_coefficients"):
-            setattr(self, name, getattr(inner, name))
-
-    def restore_crops(
-        self, crops: Sequence[Pixels], on_progress: OnProgress, options: RestoreOptions | None = None
-    ) -> RestoredCrops:
-        self.num_calls += 1
-        return self.inner.restore_crops(crops, on_progress, options)
-
-
-class Served:
-    """A running page over the real starter."""
-
-    def __init__(self, temporary: Path) -> None:
-        self.crops = CountedCrops(Restorer(MODEL).crop_restorer)
-        self.restorer = Restorer(crop_restorer=self.crops)
-        self.is_broken = False
-        self.temporary = temporary
-        self.page = app.build_page(self.get_restorer)
-        _, self.url, _ = self.page.launch(
-            prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **app.launch_settings()
-        )
-
-    def get_restorer(self, model: str, report: OnProgress) -> Restorer:
-        if self.is_broken:
-            raise RuntimeError("a fault of the program at /srv/secret")
-        return self.restorer if model == MODEL else app.Restorers(RuntimeOptions(device="cpu"))(model, report)
-
-    def own_folders(self) -> list[Path]:
-        return list(self.temporary.glob("gpen-*"))
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    temporary = tmp_path_factory.mktemp("temporary")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("gradio")))
-        patch.setattr(tempfile, "tempdir", str(temporary))
-        server = Served(temporary)
-        yield server
-        server.page.close(verbose=False)
-
-
-@pytest.fixture(scope="module")
-def client(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Client:
-    return Client(served.url, download_files=tmp_path_factory.mktemp("client"), verbose=False)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if executable is None:
-        pytest.skip("no Chromium here; install the package chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=executable, args=BROWSER_FLAGS)
-        yield started
-        started.close()
-
-
-class Visit:
-    """A fresh visitor, and what their browser complained about."""
-
-    def __init__(self, browser: Browser, url: str) -> None:
-        self.context = browser.new_context(viewport={"width": 1280, "height": 1000})
-        self.page: Page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("console", lambda message: self._complain(message.text if message.type == "error" else ""))
-        self.page.on("pageerror", lambda error: self._complain(str(error)))
-        self.page.on("request", lambda request: self._complain(_foreign(request.url)))
-        self.page.goto(url)
-        self.page.wait_for_selector("#run")
-
-    def _complain(self, text: str) -> None:
-        if text:
-            self.complaints.append(text)
-
-    def upload(self, path: Path) -> None:
-        self.page.set_input_files("#photo input[type=file]", path)
-        self.page.wait_for_selector("#photo img", state="attached")
-
-    def wait_for_status(self, text: str) -> str:
-        self.page.locator("#status", has_text=text).wait_for()
-        return self.page.locator("#status").inner_text()
-
-    def download(self) -> tuple[str, Pixels]:
-        self.page.locator("#download:enabled").wait_for()
-        with self.page.expect_download() as caught:
-            self.page.click("#download")
-        assert Path(caught.value.suggested_filename).suffix == ".png"
-        return caught.value.suggested_filename, _pixels(caught.value.path())
-
-
-@pytest.fixture
-def visit(browser: Browser, served: Served) -> Iterator[Visit]:
-    visitor = Visit(browser, served.url)
-    yield visitor
-    visitor.context.close()
-
-
-def _foreign(url: str) -> str:
-    parts = urlsplit(url)
-    return url if parts.scheme in ("http", "https") and parts.hostname != "127.0.0.1" else ""
-
-
-def _pixels(path: str | Path) -> Pixels:
-    with Image.open(path) as image:
-        assert image.format == "PNG"
-        return np.asarray(image.convert("RGB"))
-
-
-@pytest.fixture
-def faceless(tmp_path: Path) -> Path:
-    path = tmp_path / "meadow.png"
-    Image.linear_gradient("L").convert("RGB").save(path)
-    return path
+from gpen_core.types import Progress
+from page import texts
+from page.jobs import Restorers
+from page.site import Site, read_upload, status_html, step_words
+from tests.page.conftest import ASTRONAUT, MODEL, ROOT, Served, Visit, pixels_of
 
 
 def test_visitor_restores_compares_and_downloads(visit: Visit, served: Served) -> None:
@@ -207,7 +64,7 @@ def test_strength_needs_no_second_run_of_the_network(visit: Visit, served: Serve
     assert served.crops.num_calls == num_calls
 
     visit.page.click('#photo [aria-label="Remove Image"]')
-    visit.wait_for_status(app.START)
+    visit.wait_for_status(texts.START)
     assert visit.page.locator("#download").is_disabled()
     assert visit.page.locator("#result img").count() == 0
     assert visit.complaints == []
@@ -216,12 +73,12 @@ def test_strength_needs_no_second_run_of_the_network(visit: Visit, served: Serve
 def test_page_says_what_went_wrong(visit: Visit, served: Served, faceless: Path, tmp_path: Path) -> None:
     page = visit.page
     page.click("#run")
-    page.locator("#photo", has_text=app.NO_PHOTO).wait_for()
+    page.locator("#photo", has_text=texts.NO_PHOTO).wait_for()
 
     visit.upload(faceless)
     page.click("#run")
     assert "no face found" in visit.wait_for_status("No face was found")
-    np.testing.assert_array_equal(visit.download()[1], _pixels(faceless))
+    np.testing.assert_array_equal(visit.download()[1], pixels_of(faceless))
 
     page.click('#photo [aria-label="Remove Image"]')
     text = tmp_path / "letter.jpg"
@@ -236,7 +93,7 @@ def test_page_says_what_went_wrong(visit: Visit, served: Served, faceless: Path,
     served.is_broken = True
     try:
         page.click("#run")
-        visit.wait_for_status(app.CRASHED)
+        visit.wait_for_status("Something went wrong")
         assert "/srv/secret" not in page.content()
     finally:
         served.is_broken = False
@@ -246,7 +103,7 @@ def test_page_says_what_went_wrong(visit: Visit, served: Served, faceless: Path,
 def test_endpoint_gives_file_and_report(client: Client, served: Served) -> None:
     file, report = client.predict(photo=handle_file(ASTRONAUT), strength=0.5, scale=2, api_name="/restore")
     expected = served.restorer.restore(ASTRONAUT, RestoreOptions(strength=0.5, scale=2))
-    np.testing.assert_array_equal(_pixels(file), expected.photo.pixels)
+    np.testing.assert_array_equal(pixels_of(file), expected.photo.pixels)
     assert (report["faces_restored"], report["model"], report["strength"]) == (1, MODEL, 0.5)
     assert report["size"] == [640, 640]
     assert served.own_folders() == []
@@ -255,7 +112,7 @@ def test_endpoint_gives_file_and_report(client: Client, served: Served) -> None:
 def test_endpoint_chooses_the_strength_of_each_face(client: Client, served: Served) -> None:
     file, report = client.predict(photo=handle_file(ASTRONAUT), automatic_strength=True, api_name="/restore")
     expected = served.restorer.restore(ASTRONAUT, RestoreOptions(strength="auto"))
-    np.testing.assert_array_equal(_pixels(file), expected.photo.pixels)
+    np.testing.assert_array_equal(pixels_of(file), expected.photo.pixels)
     assert report["strength"] == "auto"
     assert 0 < report["faces"][0]["strength"] <= 1
 
@@ -266,7 +123,7 @@ def test_endpoint_restores_whole_pictures(client: Client, served: Served, tmp_pa
     values = {"mode": "whole", "tile_px": 128, "overlap_px": 0, "scale": 1.5}
     file, report = client.predict(photo=handle_file(small), **values, api_name="/restore")
     expected = served.restorer.restore(small, RestoreOptions(mode="whole", tile_px=128, scale=1.5))
-    np.testing.assert_array_equal(_pixels(file), expected.photo.pixels)
+    np.testing.assert_array_equal(pixels_of(file), expected.photo.pixels)
     assert report["size"] == [240, 240]
     assert report["whole_tile"] == {"tile_px": 128, "overlap_px": 32, "num_tiles": 9}
 
@@ -353,14 +210,15 @@ def test_controls_come_from_the_options(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("GPEN_CACHE", str(tmp_path))
     (tmp_path / "GPEN-BFR-1024.pth").write_text("read when it is used")
     (tmp_path / "GPEN-BFR-512.pth").write_text("not 284 MB")
-    page = app.build_page(lambda model, report: pytest.fail("building the page asked for a restorer"))
+    site = Site(lambda model, report, **asked: pytest.fail("building the page asked for a restorer"))
+    page = app.build_page(site)
     config = page.get_config_file()
     controls = {part["props"].get("elem_id"): part["props"] for part in config["components"]}
     strength, scale, model = controls["strength"], controls["scale"], controls["model"]
     limits = allowed(RestoreOptions, "strength")
     assert (strength["minimum"], strength["maximum"], strength["step"]) == (limits.minimum, limits.maximum, limits.step)
     assert strength["value"] == default(RestoreOptions, "strength")
-    assert limits.help.lower() in strength["info"].lower()
+    assert limits.help.lower() in site.labels["en"][strength["info"].key].lower()
     limits = allowed(RestoreOptions, "scale")
     assert (scale["minimum"], scale["maximum"], scale["step"]) == (limits.minimum, limits.maximum, limits.step)
     assert tuple(value for _, value in controls["mode"]["choices"]) == allowed(RestoreOptions, "mode").choices
@@ -370,21 +228,14 @@ def test_controls_come_from_the_options(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert scale["value"] == default(RestoreOptions, "scale")
     assert [value for _, value in model["choices"]] == [MODEL, "gpen-bfr-1024"]
     assert model["value"] == "gpen-bfr-1024"
-    assert "gpen-bfr-512" in model["info"]
-    about = next(text for text in map(_text, config["components"]) if "**Models.**" in text)
-    assert str(tmp_path) in about and "GPEN-BFR-512.pth" in about and "CC0" in about and "non-commercial" in about
-    assert "no licence file" in controls["licence"]["value"]
-    runs = [function for function in page.fns.values() if function.concurrency_id == "restore"]
-    assert len(runs) == 2 and all(function.concurrency_limit == 1 for function in runs)
-
-
-def _text(component: dict[str, Any]) -> str:
-    value = component["props"].get("value")
-    return value if isinstance(value, str) else ""
+    assert "gpen-bfr-512" in site.labels["en"][model["info"].key]
+    about = next(text for text in site.labels["en"].values() if "**Models.**" in text)
+    assert str(tmp_path) not in about and "GPEN-BFR-512.pth" in about and "CC0" in about and "non-commercial" in about
+    assert "no licence file" in site.labels["en"][controls["licence"]["value"].key]
 
 
 def test_texts_are_escaped() -> None:
-    assert app.status_html("<b>", ["<script>"]) == "<p>&lt;b&gt;</p><ul><li>&lt;script&gt;</li></ul>"
+    assert status_html("<b>", ["<script>"]) == "<p>&lt;b&gt;</p><ul><li>&lt;script&gt;</li></ul>"
 
 
 def test_only_uploads_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -393,10 +244,10 @@ def test_only_uploads_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(uploads))
     (uploads / "photo.jpg").write_bytes(b"uploaded")
     (tmp_path / "secret.jpg").write_bytes(b"secret")
-    assert app.read_upload({"path": str(uploads / "photo.jpg")}) == (uploads / "photo.jpg", b"uploaded")
+    assert read_upload({"path": str(uploads / "photo.jpg")}) == ("photo.jpg", b"uploaded")
     for path in (uploads / "gone.jpg", uploads, uploads / ".." / "secret.jpg", tmp_path / "secret.jpg", "photo.jpg"):
-        with pytest.raises(app.PhotoError, match="not on the server, or no longer; add it again"):
-            app.read_upload({"path": str(path)})
+        with pytest.raises(PhotoError, match="not on the server, or no longer; add it again"):
+            read_upload({"path": str(path)})
 
 
 def test_endpoint_reads_no_file_of_the_server(served: Served) -> None:
@@ -461,7 +312,7 @@ def test_command_serves_the_page_and_leaves_no_photo_behind(tmp_path: Path) -> N
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
                 f"http://127.0.0.1:{port}/"
             ) as answer:
-                assert app.TITLE in answer.read().decode()
+                assert texts.TITLE in answer.read().decode()
         finally:
             page.send_signal(signal.SIGTERM)
             page.communicate(timeout=60)
@@ -476,13 +327,12 @@ def test_command_names_a_wrong_device() -> None:
 
 
 def test_compiling_is_shown_in_words():
-    shown = []
-    report = app.progress_for(lambda share, desc: shown.append((round(share, 2), desc)))
-    report(Progress("compile", 0, 1, "compiling for 512 px, first time only"))
-    report(Progress("restore", 1, 2))
-    assert shown == [(0.3, "Compiling for 512 px, first time only"), (0.6, "Restoring faces (1 of 2)")]
+    words = "compiling for 512 px, first time only"
+    assert step_words(Progress("compile", 0, 1, words), "en") == (0.3, words.capitalize())
+    share, sentence = step_words(Progress("restore", 1, 2), "en")
+    assert (round(share, 2), sentence) == (0.6, "Restoring faces (1 of 2)")
 
 
 def test_how_it_runs_is_told_at_the_start():
-    loaded = app.Restorers(RuntimeOptions(device="cpu", batch_size=2, unload_after_s=600))(MODEL, print)
+    loaded = Restorers(RuntimeOptions(device="cpu", batch_size=2, unload_after_s=600))(MODEL, print)
     assert loaded.model_name == MODEL

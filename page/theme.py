@@ -1,0 +1,33 @@
+"""How the page looks: Gradio's default in blue, with the contrast that WCAG AA asks for in light and in dark."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+CSS = """
+#status { overflow-wrap: anywhere }
+#status p { margin: 0 }
+#status ul { margin: .4em 0 0; padding-left: 1.2em; list-style: disc }
+#status progress { width: 100%; height: 6px; margin-top: .5em; accent-color: #1d4ed8 }
+.gradio-container button.lg, .gradio-container button.primary { min-height: 44px }
+"""
+
+
+def theme() -> gr.themes.Base:
+    return gr.themes.Default(primary_hue="blue", neutral_hue="slate").set(
+        button_primary_background_fill="*primary_700",
+        button_primary_background_fill_hover="*primary_800",
+        button_primary_background_fill_dark="*primary_700",
+        button_primary_background_fill_hover_dark="*primary_600",
+        button_cancel_background_fill="#b91c1c",
+        button_cancel_background_fill_hover="#991b1b",
+        button_cancel_background_fill_dark="#b91c1c",
+        button_cancel_text_color="white",
+        button_cancel_text_color_dark="white",
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_300",
+        block_title_text_color="*neutral_700",
+        block_label_text_color="*neutral_700",
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_300",
+    )
