@@ -47,9 +47,9 @@ MAY_IMPORT = {
     "cli_weights": {*BASE, "models", "inventory"},
     "__main__": {"cli"},
     "app": {*BASE, "models"},
-    "page": {*BASE, "photo", "models", "restorer", "result"},
+    "page": {*BASE, "crops", "photo", "models", "runtime", "restorer", "result"},
 }
-USE_GRADIO = ("api", "batch_tab", "check_tab", "controls", "restore_tab", "site", "theme")
+USE_GRADIO = ("api", "batch_tab", "check_tab", "controls", "restore_tab", "result_view", "site", "theme")
 ONLY_IN = {
     "gradio": {"app.py", *(f"page/{name}.py" for name in USE_GRADIO)},
     "modelscope_hub": {"gpen_core/models/transfer.py"},
