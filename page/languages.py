@@ -16,6 +16,11 @@ ENGLISH = "en"
 LANGUAGES = (ENGLISH, "zh-CN", "zh-TW")
 TRADITIONAL = {"tw", "hk", "mo", "hant"}
 LOCALES = Path(__file__).parent / "locales"
+NUMBER = r"[\d.,]+"
+NUMBERS = frozenset(
+    "asked done found height high index limit low mean number rest seconds shown size speed tiles total used width".split()
+)
+"""Fields that hold numbers only. Without this, `{done} of {total}` would be seen in many a sentence."""
 FIELD = re.compile(r"\{(\w+)\}")
 
 
@@ -90,7 +95,9 @@ def as_pattern(sentence: str) -> re.Pattern[str]:
     parts, seen, end = [], set[str](), 0
     for field in FIELD.finditer(sentence):
         name = field[1]
-        parts += [re.escape(sentence[end : field.start()]), f"(?P={name})" if name in seen else f"(?P<{name}>.+?)"]
+        any_value = NUMBER if name in NUMBERS else ".*?"
+        value = f"(?P={name})" if name in seen else f"(?P<{name}>{any_value})"
+        parts += [re.escape(sentence[end : field.start()]), value]
         seen.add(name)
         end = field.end()
     return re.compile("".join(parts) + re.escape(sentence[end:]), re.DOTALL)
