@@ -18,7 +18,27 @@ TRADITIONAL = {"tw", "hk", "mo", "hant"}
 LOCALES = Path(__file__).parent / "locales"
 NUMBER = r"[\d.,]+"
 NUMBERS = frozenset(
-    "asked done found height high index limit low mean number rest seconds shown size speed tiles total used width".split()
+    (
+        "asked",
+        "done",
+        "found",
+        "height",
+        "high",
+        "index",
+        "limit",
+        "low",
+        "mean",
+        "number",
+        "rest",
+        "seconds",
+        "shown",
+        "size",
+        "speed",
+        "tiles",
+        "total",
+        "used",
+        "width",
+    )
 )
 """Fields that hold numbers only. Without this, `{done} of {total}` would be seen in many a sentence."""
 FIELD = re.compile(r"\{(\w+)\}")
@@ -73,6 +93,11 @@ def say(language: str, sentence: str, **values: Any) -> str:
     texts = {name: translate(str(value), language) for name, value in values.items()}
     template = catalogue_of(language).plain.get(sentence, sentence) if language != ENGLISH else sentence
     return _filled(template, texts)
+
+
+def as_sentence(text: str, language: str) -> str:
+    """A help text with its first letter and its full stop."""
+    return f"{text[0].upper()}{text[1:]}" + ("." if language == ENGLISH else "。")
 
 
 def _filled(template: str, values: dict[str, str]) -> str:

@@ -110,8 +110,11 @@ def step_words(step: Step, language: str) -> tuple[float, str]:
     return share, f"{words} ({counted})" if words and counted else words or counted.capitalize()
 
 
-def status_html(headline: str, notes: list[str] | None = None, share: float | None = None) -> str:
-    """A sentence, what is to be noted, and a bar while work goes on."""
+def status_html(
+    headline: str, notes: list[str] | None = None, share: float | None = None, *, is_final: bool = False
+) -> str:
+    """A sentence, what is to be noted, and a bar while work goes on; `is_final` where nothing is to come."""
     items = "".join(f"<li>{escape(note)}</li>" for note in notes or [])
     bar = "" if share is None else f'<progress max="1" value="{share:.3f}" aria-hidden="true"></progress>'
-    return f"<p>{escape(headline)}</p>" + (f"<ul>{items}</ul>" if items else "") + bar
+    mark = ' class="final"' if is_final else ""
+    return f"<p{mark}>{escape(headline)}</p>" + (f"<ul>{items}</ul>" if items else "") + bar
