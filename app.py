@@ -23,7 +23,7 @@ from gpen_core.errors import OptionError
 from gpen_core.models.registry import SPECS, STARTER, get_spec
 from gpen_core.models.weights import describe_identity, is_present
 from gpen_core.options import RuntimeOptions, allowed, default
-from page import api, restore_tab
+from page import api, batch_tab, check_tab, restore_tab
 from page.jobs import Restorers
 from page.languages import say
 from page.site import Site
@@ -32,7 +32,7 @@ from page.theme import CSS, theme
 
 RUNTIME_FLAGS = ("device", "precision", "compile", "unload_after_s")
 CACHE_SWEEP_S, CACHE_LIFE_S = 3600, 7200
-TABS = (("Restore", restore_tab.build),)
+TABS = (("Restore", restore_tab.build), ("Quality check", check_tab.build), ("Many photos", batch_tab.build))
 
 
 def build_page(site: Site) -> gr.Blocks:

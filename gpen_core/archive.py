@@ -95,9 +95,9 @@ def restore_to_zip(
     """
     if not photos:
         raise OptionError("There are no photos to restore; add some first.")
-    limits, stop = limits or ArchiveLimits(), stop or threading.Event()
+    ending = _Ending(stop or threading.Event(), on_progress)
     with tempfile.TemporaryDirectory(prefix=".gpen-", dir=archive.parent) as folder, _open_zip(archive) as container:
-        run = _Run(Path(folder), container, limits, stop)
+        run = _Run(Path(folder), container, limits or ArchiveLimits(), ending.now)
         staged = run.stage(photos, float(options.scale))
         outcomes = restore_folder(
             restorer,
@@ -106,9 +106,9 @@ def restore_to_zip(
             options,
             root=run.originals,
             written=written,
-            stop=stop,
+            stop=ending.now,
             load=Path.read_bytes,
-            on_progress=_stopping(stop, on_progress),
+            on_progress=ending.report,
         )
         for outcome in outcomes if staged else ():
             yield run.add(outcome)
@@ -116,16 +116,21 @@ def restore_to_zip(
         run.add_reports()
 
 
-def _stopping(stop: threading.Event, on_progress: OnProgress | None) -> OnProgress:
-    """Ends what is in the works when `stop` is set, all but the blending of photos that the network has finished."""
+class _Ending:
+    """Brings the run to its end once the caller has stopped it, or no more fits."""
 
-    def report(step: Progress) -> None:
-        if stop.is_set() and step.stage != "blend":
+    def __init__(self, stop: threading.Event, on_progress: OnProgress | None) -> None:
+        self.now = threading.Event()
+        self._stop, self._on_progress = stop, on_progress
+
+    def report(self, step: Progress) -> None:
+        """Ends what is in the works, all but the blending of photos that the network has finished."""
+        if self._stop.is_set():
+            self.now.set()
+        if self.now.is_set() and step.stage != "blend":
             raise Cancelled("Stopped.")
-        if on_progress is not None:
-            on_progress(step)
-
-    return report
+        if self._on_progress is not None:
+            self._on_progress(step)
 
 
 @contextmanager
@@ -143,10 +148,10 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 class _Run:
     """The files of one run, and what became of them."""
 
-    def __init__(self, folder: Path, container: zipfile.ZipFile, limits: ArchiveLimits, stop: threading.Event) -> None:
+    def __init__(self, folder: Path, container: zipfile.ZipFile, limits: ArchiveLimits, end: threading.Event) -> None:
         self.originals, self.results = folder / "originals", folder / "results"
         self.originals.mkdir()
-        self._container, self._limits, self._stop = container, limits, stop
+        self._container, self._limits, self._end = container, limits, end
         self._done: set[Path] = set()
         self._beyond: list[ArchivedPhoto] = []
         self._failures: list[str] = []
@@ -199,7 +204,7 @@ class _Run:
             self._reason = "not restored, since the disk of the server is nearly full"
         else:
             return
-        self._stop.set()
+        self._end.set()
 
     def left_over(self, staged: Sequence[Path]) -> Iterator[ArchivedPhoto]:
         error = f"{self._reason[0].upper()}{self._reason[1:]}."

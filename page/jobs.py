@@ -117,7 +117,8 @@ class Jobs:
                     yield latest[0] if latest else None
             finally:
                 was_stopped = is_cancelled and stop.is_set()
-                stop.set()
+                if not future.done():
+                    stop.set()
         if was_stopped:
             raise Cancelled(STOPPED)
         return future.result()

@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "cli_weights": {*BASE, "models", "inventory"},
     "__main__": {"cli"},
     "app": {*BASE, "models"},
-    "page": {*BASE, "photo", "models", "restorer", "result"},
+    "page": {*BASE, "photo", "models", "restorer", "result", "folders", "archive", "evaluation"},
 }
 USE_GRADIO = ("api", "batch_tab", "check_tab", "controls", "restore_tab", "site", "theme")
 ONLY_IN = {

@@ -1,0 +1,284 @@
+"""The tab for many photos: a table that fills as they are restored, and a ZIP of the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from gpen_core.archive import ArchivedPhoto, ArchiveLimits, NamedFile
+from gpen_core.folders import unique_names
+from gpen_core.options import OutputOptions, RestoreOptions, allowed, default
+from gpen_core.photo.formats import READABLE_SUFFIXES
+from page.batch_job import ZIP_NAME, BatchJob, BatchSettings
+from page.controls import as_sentence, automatic_choice, model_choice, slider
+from page.jobs import sentence_of
+from page.languages import say, translate
+from page.site import Site, Upload, error_to_raise, language, session, status_html, step_words, upload_path
+
+START = "Add photos, then press Restore all."
+NO_PHOTOS = "Add photos first."
+LIMITS = "Up to {photos} photos, {megapixels} megapixels of results and a ZIP of {size} MB in one run."
+RUNNING = "{done} of {total} photos done. {words}"
+FINISHED = "{restored} of {total} photos restored."
+STOPPED = "Stopped: {restored} of {total} photos are restored and in the ZIP."
+WITHOUT_FACE = "No face was found in {count}; they are in the ZIP as they were."
+FAILURES = "{count} failed; the table and failures.txt in the ZIP say why."
+LEFT_OUT = "{count} were left out."
+FORMAT_CHOICES = {"same": "As the photo", "png": "PNG", "jpeg": "JPEG", "webp": "WebP", "tiff": "TIFF"}
+STATES = {
+    "waiting": "Waiting",
+    "working": "Being restored…",
+    "restored": "{count} faces restored",
+    "restored one": "1 face restored",
+    "no faces": "No face found",
+    "failed": "Failed",
+    "skipped": "Left out",
+}
+HEADERS = ("Photo", "State", "Seconds", "What to know")
+
+
+class View(NamedTuple):
+    """New values for the tab's outputs, in the order its events list them."""
+
+    status: Any = gr.skip()
+    table: Any = gr.skip()
+    download: Any = gr.skip()
+    stop: Any = gr.skip()
+
+
+class Handlers:
+    """What happens when something is pressed."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def list_files(self, files: Sequence[Upload] | None, request: gr.Request) -> View:
+        tongue = language(request)
+        names = unique_names([name_of(file) for file in files or ()])
+        return View(status_html(say(tongue, START)), table_html(names, [], tongue, is_running=False), no_download())
+
+    def restore(
+        self,
+        files: Sequence[Upload] | None,
+        model: str,
+        strength: float,
+        is_automatic: bool,
+        scale: float,
+        format_: str,
+        strip_metadata: bool,
+        request: gr.Request,
+    ) -> Iterator[View]:
+        tongue = language(request)
+        yield View(status_html(say(tongue, START), share=0.0), "", no_download(), gr.Button(visible=True))
+        try:
+            settings = batch_settings(model, strength, is_automatic, scale, format_, strip_metadata)
+            job = BatchJob(self._site.get_restorer, self._site.jobs.device, named_files(files), settings)
+            names = unique_names([file.name for file in job.files])
+            steps = self._site.jobs.run(job.work, session(request), stop=job.stop)
+            shown = -1
+            while True:
+                try:
+                    step = next(steps)
+                except StopIteration as end:
+                    folder = end.value
+                    break
+                words = step_words(step, tongue)[1] if step else ""
+                yield View(
+                    running_html(job, words, tongue),
+                    gr.skip() if shown == len(job.photos) else table_html(names, job.photos, tongue, is_running=True),
+                )
+                shown = len(job.photos)
+        except Exception as error:
+            sentence = sentence_of(error)
+            yield View(status_html(translate(sentence, tongue)), stop=gr.Button(visible=False))
+            raise error_to_raise(sentence, tongue) from error
+        with folder as path:
+            yield View(
+                finished_html(job, tongue),
+                table_html(names, job.photos, tongue, is_running=False),
+                gr.DownloadButton(value=str(Path(path, ZIP_NAME)), interactive=True),
+                gr.Button(visible=False),
+            )
+
+    def stop(self, request: gr.Request) -> None:
+        self._site.jobs.stop(session(request))
+
+
+def name_of(file: Upload) -> str:
+    assert file is not None
+    return str(file.get("orig_name") or Path(file["path"]).name)
+
+
+def named_files(files: Sequence[Upload] | None) -> list[NamedFile]:
+    """Where uploads are, and what their owner calls them.
+
+    Raises:
+        PhotoError: one is not an upload.
+    """
+    return [NamedFile(upload_path(file), name_of(file)) for file in files or ()]
+
+
+def batch_settings(
+    model: str, strength: float, is_automatic: bool, scale: float, format_: str, strip_metadata: bool
+) -> BatchSettings:
+    """The controls' values; raises OptionError for what they cannot be."""
+    return BatchSettings(
+        model=model,
+        options=RestoreOptions(strength="auto" if is_automatic else strength, scale=scale),
+        written=OutputOptions(format=format_, strip_metadata=strip_metadata),
+    )
+
+
+def no_download() -> gr.DownloadButton:
+    return gr.DownloadButton(value=None, interactive=False)
+
+
+def running_html(job: BatchJob, words: str, tongue: str) -> str:
+    done, total = len(job.photos), len(job.files)
+    return status_html(say(tongue, RUNNING, done=done, total=total, words=words), share=done / total)
+
+
+def finished_html(job: BatchJob, tongue: str) -> str:
+    counts = job.to_report()["counts"]
+    headline = STOPPED if job.stop.is_set() else FINISHED
+    parts = (("no faces", WITHOUT_FACE), ("failed", FAILURES), ("skipped", LEFT_OUT))
+    notes = [say(tongue, sentence, count=counts[status]) for status, sentence in parts if counts[status]]
+    return status_html(say(tongue, headline, restored=counts["restored"], total=len(job.files)), notes)
+
+
+def table_html(names: Sequence[str], photos: Sequence[ArchivedPhoto], tongue: str, *, is_running: bool) -> str:
+    """One row a photo, in the order they were added, with what is known of it so far."""
+    if not names:
+        return ""
+    known = {photo.name: photo for photo in photos}
+    working = next((name for name in names if name not in known), None) if is_running else None
+    rows = "".join(_row_html(name, known.get(name), tongue, is_working=name == working) for name in names)
+    head = "".join(f'<th scope="col">{escape(say(tongue, header))}</th>' for header in HEADERS)
+    label = escape(say(tongue, "Photos and what became of them"))
+    return (
+        f'<div class="photos" tabindex="0" role="region" aria-label="{label}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _row_html(name: str, photo: ArchivedPhoto | None, tongue: str, *, is_working: bool) -> str:
+    if photo is None:
+        state, seconds, notes = "working" if is_working else "waiting", "", []
+        words = say(tongue, STATES[state])
+    else:
+        state, seconds = photo.status, f"{photo.seconds:.1f}" if photo.seconds else ""
+        is_single = state == "restored" and photo.num_faces == 1
+        words = say(tongue, STATES["restored one" if is_single else state], count=photo.num_faces)
+        notes = [translate(note, tongue) for note in (photo.error, *photo.notes) if note]
+    lines = "<br>".join(escape(note) for note in notes)
+    cells = f"<td><span class='state'>{escape(words)}</span></td><td>{seconds}</td><td>{lines}</td>"
+    return f'<tr data-state="{state}"><th scope="row">{escape(name)}</th>{cells}</tr>'
+
+
+def files_input(site: Site, elem_id: str) -> gr.File:
+    return gr.File(
+        file_count="multiple",
+        file_types=sorted(READABLE_SUFFIXES),
+        label=site.label("Photos"),
+        height=220,
+        elem_id=elem_id,
+    )
+
+
+def output_choices(site: Site) -> list[Any]:
+    """Format, and whether metadata is left out."""
+    formats = [(site.label(FORMAT_CHOICES[name]), name) for name in allowed(OutputOptions, "format").choices or ()]
+    strip = allowed(OutputOptions, "strip_metadata").help
+    return [
+        gr.Radio(formats, value=default(OutputOptions, "format"), label=site.label("Format of the results")),
+        gr.Checkbox(
+            default(OutputOptions, "strip_metadata"),
+            label=site.label("Leave out metadata"),
+            info=site.shown(lambda tongue: as_sentence(translate(strip, tongue))),
+        ),
+    ]
+
+
+def settings_inputs(site: Site) -> list[Any]:
+    """The controls whose values `batch_settings` takes."""
+    return [
+        model_choice(site),
+        slider(site, "strength"),
+        automatic_choice(site),
+        slider(site, "scale"),
+        *output_choices(site),
+    ]
+
+
+def limits_text(site: Site) -> Any:
+    limits = ArchiveLimits()
+    values = {"photos": limits.max_photos, "megapixels": f"{limits.max_megapixels:g}", "size": limits.max_mib}
+    return site.label(LIMITS, **values)
+
+
+def build(site: Site) -> None:
+    """Add the tab's controls and events to the current `gr.Blocks`."""
+    with gr.Row():
+        with gr.Column(scale=4):
+            files = files_input(site, "batch_files")
+            gr.Markdown(limits_text(site), elem_classes="hint")
+            controls = settings_inputs(site)
+            for control, name in zip(controls, BATCH_IDS, strict=True):
+                control.elem_id = name  # the Restore tab has the plain names
+            run = gr.Button(site.label("Restore all"), variant="primary", elem_id="batch_run")
+            stop = gr.Button(site.label("Stop"), variant="stop", visible=False, elem_id="batch_stop")
+        with gr.Column(scale=6):
+            set_live = "element.setAttribute('aria-live', 'polite')"
+            status = gr.HTML(site.label(START), elem_id="batch_status", js_on_load=set_live, padding=True)
+            table = gr.HTML("", elem_id="batch_table", css_template=TABLE_CSS)
+            download = gr.DownloadButton(site.label("Download ZIP"), interactive=False, elem_id="batch_download")
+    connect(Handlers(site), files, [files, *controls], run, stop, [status, table, download])
+
+
+BATCH_IDS = ("batch_model", "batch_strength", "batch_automatic", "batch_scale", "batch_format", "batch_strip")
+
+
+def connect(
+    handlers: Handlers, files: gr.File, inputs: list[Any], run: gr.Button, stop: gr.Button, shown: list[Any]
+) -> None:
+    """Tie the controls to the handlers."""
+    outputs = [*shown, stop]
+    quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    run.click(
+        handlers.restore,
+        inputs,
+        outputs,
+        validator=has_photos,
+        preprocess=False,
+        concurrency_limit=None,
+        **quiet,
+    )
+    stop.click(handlers.stop, None, None, queue=False, **quiet)
+    files.change(handlers.list_files, files, outputs, preprocess=False, **quiet)
+
+
+def has_photos(files: Sequence[Upload] | None, *others: Any) -> list[Any]:
+    """One answer an input, as Gradio wants it; only the photos can be missing."""
+    return [gr.validate(bool(files), NO_PHOTOS), *(None for _ in others)]
+
+
+TABLE_CSS = """
+.photos { max-height: 34rem; overflow: auto; border: 1px solid var(--border-color-primary); border-radius: 8px }
+.photos:focus-visible { outline: 3px solid #3b82f6; outline-offset: 2px }
+table { width: 100%; margin: 0; border: 0; border-collapse: collapse; font-size: .92rem }
+th, td { padding: .5rem .7rem; text-align: left; vertical-align: top; overflow-wrap: anywhere; border: 0 }
+thead th { position: sticky; top: 0; background: var(--background-fill-secondary); white-space: nowrap }
+tbody td, tbody th { border-top: 1px solid var(--border-color-primary) }
+tbody th { font-weight: 500; min-width: 8rem }
+td:nth-child(3) { font-variant-numeric: tabular-nums; text-align: right }
+.state { display: inline-block; padding: .1rem .55rem; border-radius: 1rem; white-space: nowrap;
+  background: #e2e8f0; color: #1e293b }
+tr[data-state="working"] .state { background: #dbeafe; color: #1e3a8a }
+tr[data-state="restored"] .state { background: #dcfce7; color: #14532d }
+tr[data-state="failed"] .state { background: #fee2e2; color: #7f1d1d }
+tr[data-state="no faces"] .state, tr[data-state="skipped"] .state { background: #fef3c7; color: #713f12 }
+"""
