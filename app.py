@@ -23,7 +23,7 @@ from gpen_core.errors import OptionError
 from gpen_core.models.registry import SPECS, STARTER, get_spec
 from gpen_core.models.weights import describe_identity, is_present
 from gpen_core.options import RuntimeOptions, allowed, default
-from page import api, batch_tab, check_tab, restore_tab
+from page import api, batch_api, batch_tab, check_tab, restore_tab
 from page.jobs import Restorers
 from page.languages import say
 from page.site import Site
@@ -40,6 +40,7 @@ def build_page(site: Site) -> gr.Blocks:
     page: gr.Blocks
     with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=(CACHE_SWEEP_S, CACHE_LIFE_S)) as page:
         api.build(site)  # first, so that its names are its own
+        batch_api.build(site)
         gr.Markdown(site.shown(lambda language: f"# {say(language, HEADING)}\n{say(language, WARNING)}"))
         with gr.Tabs():
             for name, build in TABS:

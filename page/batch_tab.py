@@ -13,6 +13,7 @@ from gpen_core.archive import ArchivedPhoto, ArchiveLimits, NamedFile
 from gpen_core.folders import unique_names
 from gpen_core.options import OutputOptions, RestoreOptions, allowed, default
 from gpen_core.photo.formats import READABLE_SUFFIXES
+from page import tables
 from page.batch_job import ZIP_NAME, BatchJob, BatchSettings
 from page.controls import as_sentence, automatic_choice, model_choice, slider
 from page.jobs import sentence_of
@@ -156,27 +157,24 @@ def table_html(names: Sequence[str], photos: Sequence[ArchivedPhoto], tongue: st
         return ""
     known = {photo.name: photo for photo in photos}
     working = next((name for name in names if name not in known), None) if is_running else None
-    rows = "".join(_row_html(name, known.get(name), tongue, is_working=name == working) for name in names)
-    head = "".join(f'<th scope="col">{escape(say(tongue, header))}</th>' for header in HEADERS)
-    label = escape(say(tongue, "Photos and what became of them"))
-    return (
-        f'<div class="photos" tabindex="0" role="region" aria-label="{label}">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    rows = [_row(name, known.get(name), tongue, is_working=name == working) for name in names]
+    label = say(tongue, "Photos and what became of them")
+    return tables.table_html(label, [say(tongue, header) for header in HEADERS], rows)
 
 
-def _row_html(name: str, photo: ArchivedPhoto | None, tongue: str, *, is_working: bool) -> str:
+def _row(name: str, photo: ArchivedPhoto | None, tongue: str, *, is_working: bool) -> tables.Row:
     if photo is None:
-        state, seconds, notes = "working" if is_working else "waiting", "", []
-        words = say(tongue, STATES[state])
-    else:
-        state, seconds = photo.status, f"{photo.seconds:.1f}" if photo.seconds else ""
-        is_single = state == "restored" and photo.num_faces == 1
-        words = say(tongue, STATES["restored one" if is_single else state], count=photo.num_faces)
-        notes = [translate(note, tongue) for note in (photo.error, *photo.notes) if note]
-    lines = "<br>".join(escape(note) for note in notes)
-    cells = f"<td><span class='state'>{escape(words)}</span></td><td>{seconds}</td><td>{lines}</td>"
-    return f'<tr data-state="{state}"><th scope="row">{escape(name)}</th>{cells}</tr>'
+        state = "working" if is_working else "waiting"
+        return tables.Row(escape(name), [_state_html(say(tongue, STATES[state])), "", ""], state)
+    is_single = photo.status == "restored" and photo.num_faces == 1
+    words = say(tongue, STATES["restored one" if is_single else photo.status], count=photo.num_faces)
+    notes = [translate(note, tongue) for note in (photo.error, *photo.notes) if note]
+    seconds = f"{photo.seconds:.1f}" if photo.seconds else ""
+    return tables.Row(escape(name), [_state_html(words), seconds, "<br>".join(map(escape, notes))], photo.status)
+
+
+def _state_html(words: str) -> str:
+    return f'<span class="state">{escape(words)}</span>'
 
 
 def files_input(site: Site, elem_id: str) -> gr.File:
@@ -234,7 +232,7 @@ def build(site: Site) -> None:
         with gr.Column(scale=6):
             set_live = "element.setAttribute('aria-live', 'polite')"
             status = gr.HTML(site.label(START), elem_id="batch_status", js_on_load=set_live, padding=True)
-            table = gr.HTML("", elem_id="batch_table", css_template=TABLE_CSS)
+            table = gr.HTML("", elem_id="batch_table", css_template=tables.TABLE_CSS)
             download = gr.DownloadButton(site.label("Download ZIP"), interactive=False, elem_id="batch_download")
     connect(Handlers(site), files, [files, *controls], run, stop, [status, table, download])
 
@@ -264,21 +262,3 @@ def connect(
 def has_photos(files: Sequence[Upload] | None, *others: Any) -> list[Any]:
     """One answer an input, as Gradio wants it; only the photos can be missing."""
     return [gr.validate(bool(files), NO_PHOTOS), *(None for _ in others)]
-
-
-TABLE_CSS = """
-.photos { max-height: 34rem; overflow: auto; border: 1px solid var(--border-color-primary); border-radius: 8px }
-.photos:focus-visible { outline: 3px solid #3b82f6; outline-offset: 2px }
-table { width: 100%; margin: 0; border: 0; border-collapse: collapse; font-size: .92rem }
-th, td { padding: .5rem .7rem; text-align: left; vertical-align: top; overflow-wrap: anywhere; border: 0 }
-thead th { position: sticky; top: 0; background: var(--background-fill-secondary); white-space: nowrap }
-tbody td, tbody th { border-top: 1px solid var(--border-color-primary) }
-tbody th { font-weight: 500; min-width: 8rem }
-td:nth-child(3) { font-variant-numeric: tabular-nums; text-align: right }
-.state { display: inline-block; padding: .1rem .55rem; border-radius: 1rem; white-space: nowrap;
-  background: #e2e8f0; color: #1e293b }
-tr[data-state="working"] .state { background: #dbeafe; color: #1e3a8a }
-tr[data-state="restored"] .state { background: #dcfce7; color: #14532d }
-tr[data-state="failed"] .state { background: #fee2e2; color: #7f1d1d }
-tr[data-state="no faces"] .state, tr[data-state="skipped"] .state { background: #fef3c7; color: #713f12 }
-"""

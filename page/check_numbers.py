@@ -10,6 +10,7 @@ from page.check_job import LETTERS, title_of
 from page.jobs import without_folders
 from page.languages import say, translate
 from page.site import status_html
+from page.tables import Row, table_html
 
 HEADERS = (
     "Setting",
@@ -49,25 +50,21 @@ def summary_html(comparison: Comparison, tongue: str) -> str:
 
 def numbers_html(comparison: Comparison, tongue: str) -> str:
     """One row a setting, in the order they were given."""
-    head = "".join(f'<th scope="col">{escape(say(tongue, header))}</th>' for header in HEADERS)
-    rows = "".join(_row_html(comparison, index, tongue) for index in range(len(comparison.outcomes)))
-    letter = LETTERS[comparison.reference or 0]
-    label = escape(say(tongue, "What each setting took, and by how much it differs"))
-    return (
-        f'<div class="numbers" tabindex="0" role="region" aria-label="{label}">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f"<p>{escape(say(tongue, NOTES, letter=letter))}</p>"
-    )
+    rows = [_row(comparison, index, tongue) for index in range(len(comparison.outcomes))]
+    label = say(tongue, "What each setting took, and by how much it differs")
+    legend = say(tongue, NOTES, letter=LETTERS[comparison.reference or 0])
+    table = table_html(label, [say(tongue, header) for header in HEADERS], rows)
+    return f'{table}<p class="legend">{escape(legend)}</p>'
 
 
-def _row_html(comparison: Comparison, index: int, tongue: str) -> str:
+def _row(comparison: Comparison, index: int, tongue: str) -> Row:
     outcome = comparison.outcomes[index]
     settings = [each.setting for each in comparison.outcomes]
     title = title_of(outcome.setting, settings, partial(say, tongue))
-    head = f'<th scope="row"><b class="letter">{LETTERS[index]}</b> {escape(title)}</th>'
+    head = f'<b class="letter">{LETTERS[index]}</b> {escape(title)}'
     if outcome.error:
         error = escape(translate(without_folders(outcome.error), tongue))
-        return f'<tr class="failed">{head}<td colspan="{len(HEADERS) - 1}">{error}</td></tr>'
+        return Row(head, [f'<span class="state">{escape(say(tongue, "Failed"))}</span> {error}'], "failed")
     is_reference = index == comparison.reference
     cells = [
         _seconds(outcome, tongue),
@@ -76,7 +73,7 @@ def _row_html(comparison: Comparison, index: int, tongue: str) -> str:
         say(tongue, REFERENCE) if is_reference else _difference(outcome.inside, tongue),
         "" if is_reference else _difference(outcome.outside, tongue),
     ]
-    return f"<tr>{head}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}<td>{_ran(outcome, tongue)}</td></tr>"
+    return Row(head, [*map(escape, cells), _ran(outcome, tongue)], "restored")
 
 
 def _seconds(outcome: SettingOutcome, tongue: str) -> str:
@@ -114,21 +111,3 @@ def _ran(outcome: SettingOutcome, tongue: str) -> str:
     ran = [str(report.get(name, "")) for name in ("model", "device", "precision")]
     notes = [translate(without_folders(note), tongue) for note in report.get("notes", ())]
     return "<br>".join(escape(line) for line in (" · ".join(ran), *notes))
-
-
-NUMBERS_CSS = """
-.numbers { overflow-x: auto; border: 1px solid var(--border-color-primary); border-radius: 8px }
-.numbers:focus-visible { outline: 3px solid #3b82f6; outline-offset: 2px }
-table { width: 100%; margin: 0; border: 0; min-width: 56rem; border-collapse: collapse; font-size: .92rem }
-th, td { padding: .55rem .7rem; text-align: left; vertical-align: top; border: 0 }
-thead th { background: var(--background-fill-secondary) }
-tbody td, tbody th { border-top: 1px solid var(--border-color-primary) }
-tbody th { font-weight: 500; min-width: 11rem }
-td { font-variant-numeric: tabular-nums }
-td:last-child { overflow-wrap: anywhere; min-width: 14rem; font-size: .86rem }
-.letter { display: inline-block; min-width: 1.6em; padding: 0 .35em; border-radius: 6px; text-align: center;
-  background: #1d4ed8; color: #fff }
-tr.failed td { color: #b91c1c }
-.dark tr.failed td { color: #fca5a5 }
-p { margin: .6rem 0 0; font-size: .9rem; color: var(--body-text-color-subdued) }
-"""

@@ -16,7 +16,7 @@ from gpen_core.options import TILES
 from gpen_core.photo.write import write_photo
 from gpen_core.types import Photo, Pixels
 from page.check_job import LETTERS, PRECISIONS, STRENGTHS, CheckJob, Choice, presets, title_of, write_zip
-from page.check_numbers import NUMBERS_CSS, numbers_html, summary_html
+from page.check_numbers import numbers_html, summary_html
 from page.controls import photo_input
 from page.jobs import sentence_of, without_folders
 from page.languages import say, translate
@@ -31,6 +31,7 @@ from page.site import (
     step_words,
     upload_path,
 )
+from page.tables import TABLE_CSS
 from page.texts import NO_PHOTO
 
 VIEWER = Path(__file__).parent / "viewer"
@@ -276,7 +277,7 @@ def result_components(site: Site) -> list[Any]:
         apply_default_css=False,
         elem_id="check_viewer",
     )
-    numbers = gr.HTML("", css_template=NUMBERS_CSS, elem_id="check_numbers")
+    numbers = gr.HTML("", css_template=TABLE_CSS, elem_id="check_numbers")
     download = gr.DownloadButton(
         site.label("Download pictures and numbers (ZIP)"), visible=False, elem_id="check_download"
     )

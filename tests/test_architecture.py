@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "app": {*BASE, "models"},
     "page": {*BASE, "photo", "models", "restorer", "result", "folders", "archive", "evaluation"},
 }
-USE_GRADIO = ("api", "batch_tab", "check_tab", "controls", "restore_tab", "site", "theme")
+USE_GRADIO = ("api", "batch_api", "batch_tab", "check_tab", "controls", "restore_tab", "site", "theme")
 ONLY_IN = {
     "gradio": {"app.py", *(f"page/{name}.py" for name in USE_GRADIO)},
     "modelscope_hub": {"gpen_core/models/transfer.py"},

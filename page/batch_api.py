@@ -1,0 +1,71 @@
+"""The endpoint `restore_batch` for programs: stable, whatever the page looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from page.batch_job import ZIP_NAME, BatchJob
+from page.batch_tab import batch_settings, files_input, named_files, settings_inputs
+from page.jobs import sentence_of
+from page.site import Site, Upload, error_to_raise, language, step_words
+
+
+def build(site: Site) -> None:
+    """Add the endpoint to the current `gr.Blocks`."""
+
+    def restore_batch(
+        photos: Sequence[Upload] | None,
+        model: str,
+        strength: float,
+        automatic_strength: bool,
+        scale: float,
+        format: str,
+        strip_metadata: bool,
+        request: gr.Request,
+        progress: gr.Progress = gr.Progress(),  # noqa: B008 - how Gradio finds that we report progress
+    ) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
+        """
+        Restore the faces in many photos: a ZIP of the results, and a report of what became of each photo.
+
+        Args:
+            photos: JPEG, PNG, WebP, TIFF or HEIC files. One that cannot be read does not stop the others.
+            model: Name of the network, for instance starter-256.
+            strength: 0 gives the photos as they were, 1 the full restoration.
+            automatic_strength: Choose the strength for each face from its noise and sharpness instead.
+            scale: Size of the results: exactly this many times each photo's width and height, 1 to 4.
+            format: same, png, jpeg, webp or tiff.
+            strip_metadata: Leave out place, date and camera from the results.
+        """
+        tongue = language(request)
+        try:
+            settings = batch_settings(model, strength, automatic_strength, scale, format, strip_metadata)
+            job = BatchJob(site.get_restorer, site.jobs.device, named_files(photos), settings)
+            steps = site.jobs.run(job.work, stop=job.stop)
+            while True:
+                try:
+                    step = next(steps)
+                except StopIteration as end:
+                    folder = end.value
+                    break
+                words = step_words(step, tongue)[1] if step is not None else ""
+                progress((len(job.photos), len(job.files)), desc=words, unit="photos")
+                yield None, None
+        except Exception as error:
+            raise error_to_raise(sentence_of(error), tongue) from error
+        with folder as path:
+            yield str(Path(path, ZIP_NAME)), job.to_report()
+
+    with gr.Row(visible=False):
+        inputs: list[Any] = [files_input(site, "api_files"), *settings_inputs(site)]
+    gr.Button(visible=False).click(
+        restore_batch,
+        inputs,
+        [gr.File(visible=False, label="ZIP"), gr.JSON(visible=False, label="Report")],
+        api_name="restore_batch",
+        preprocess=False,
+        concurrency_limit=None,
+    )
