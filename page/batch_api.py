@@ -14,10 +14,12 @@ from page.jobs import sentence_of
 from page.site import Site, Upload, error_to_raise, language, step_words
 
 
-def build(site: Site) -> None:
-    """Add the endpoint to the current `gr.Blocks`."""
+class Endpoint:
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
     def restore_batch(
+        self,
         photos: Sequence[Upload] | None,
         model: str,
         strength: float,
@@ -43,8 +45,8 @@ def build(site: Site) -> None:
         tongue = language(request)
         try:
             settings = batch_settings(model, strength, automatic_strength, scale, format, strip_metadata)
-            job = BatchJob(site.get_restorer, site.jobs.device, named_files(photos), settings)
-            steps = site.jobs.run(job.work, stop=job.stop)
+            job = BatchJob(self._site.get_restorer, self._site.jobs.device, named_files(photos), settings)
+            steps = self._site.jobs.run(job.work, stop=job.stop)
             while True:
                 try:
                     step = next(steps)
@@ -59,10 +61,13 @@ def build(site: Site) -> None:
         with folder as path:
             yield str(Path(path, ZIP_NAME)), job.to_report()
 
+
+def build(site: Site) -> None:
+    """Add the endpoint to the current `gr.Blocks`."""
     with gr.Row(visible=False):
         inputs: list[Any] = [files_input(site, "api_files"), *settings_inputs(site)]
     gr.Button(visible=False).click(
-        restore_batch,
+        Endpoint(site).restore_batch,
         inputs,
         [gr.File(visible=False, label="ZIP"), gr.JSON(visible=False, label="Report")],
         api_name="restore_batch",

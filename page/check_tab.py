@@ -18,6 +18,7 @@ from gpen_core.types import Photo, Pixels
 from page.check_job import LETTERS, PRECISIONS, STRENGTHS, CheckJob, Choice, presets, title_of, write_zip
 from page.check_numbers import numbers_html, summary_html
 from page.controls import photo_input
+from page.examples import add_examples
 from page.jobs import sentence_of, without_folders
 from page.languages import say, translate
 from page.site import (
@@ -239,6 +240,7 @@ def build(site: Site) -> None:
         with gr.Column(scale=4):
             photo = photo_input(site)
             photo.elem_id = "check_photo"  # the Restore tab has the plain name
+            add_examples(site, photo, "check_examples")
         with gr.Column(scale=6):
             preset = gr.Radio(
                 [(site.label(PRESET_LABELS[name]), name) for name in known],

@@ -21,6 +21,7 @@ from page.controls import (
     slider,
     tile_slider,
 )
+from page.examples import add_examples
 from page.jobs import Report, sentence_of
 from page.languages import say, translate
 from page.site import (
@@ -197,6 +198,7 @@ def build(site: Site) -> None:
                 elem_id="result",
             )
             download = gr.DownloadButton(site.label("Download full-quality PNG"), interactive=False, elem_id="download")
+    add_examples(site, inputs[0], "examples")
     connect(Handlers(site), inputs, run, stop, [result, status, download])
 
 
