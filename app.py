@@ -113,7 +113,7 @@ def main() -> None:
     # Gradio's own folder for uploads is shared by all users of the machine, and stays.
     with tempfile.TemporaryDirectory(prefix="gpen-page-", ignore_cleanup_errors=True) as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
-        site = Site(Restorers(runtime))
+        site = Site(Restorers(runtime), runtime)
         page = build_page(site)
         with suppress(KeyboardInterrupt):  # also while it is still starting
             page.launch(server_name=args.host, server_port=args.port, **launch_settings(site))

@@ -17,10 +17,12 @@ from PIL import Image
 
 from benchmarks.photo_kinds import make_photos
 from gpen_core.errors import GpenError
+from gpen_core.options import default
 from gpen_core.photo.io import read_photo
 from gpen_core.restorer import Restorer
-from page.restore_tab import restoration, save_full
+from page.restore_tab import restoration
 from page.site import Site
+from page.values import AUTOMATIC, NAMES, owner_of
 
 REFUSED = {
     "zero.jpg": "the file is empty",
@@ -90,8 +92,10 @@ def through_page(restorer: Restorer, path: Path, folder: Path) -> str:
     upload.write_bytes(path.read_bytes())
     site = Site(lambda model, report, **asked: restorer)
     try:
-        finished = restoration(site, {"path": str(upload)}, "", {"background": "off"})(lambda step: None)
-        photo = read_photo(Path(save_full(finished, str(folder))))
+        values = {name: default(owner_of(name), name) for name in NAMES if name != AUTOMATIC}
+        values |= {AUTOMATIC: False, "tile_px": 0, "overlap_px": 0, "background": "off"}
+        finished = restoration(site, {"path": str(upload)}, values)(lambda step: None)
+        photo = read_photo(Path(finished.save(str(folder))[0]))
         return f"{photo.width} x {photo.height}"
     except GpenError as error:
         reason = REFUSED.get(path.name, "")

@@ -23,7 +23,7 @@ from gpen_core.photo.deep import resize_fine
 from gpen_core.photo.io import read_photo
 from gpen_core.photo.write import write_photo
 from gpen_core.result import RestoreResult
-from gpen_core.types import Photo, Pixels
+from gpen_core.types import Photo, Pixels, RestoredFace
 
 BEFORE, AFTER = "before", "after"
 SHEET_PHOTO_PX = 900
@@ -171,6 +171,18 @@ def make_sheet(result: RestoreResult) -> Pixels:
         sheet.paste(Image.fromarray(after), (right, y))
         y += before.shape[0] + SHEET_GAP_PX
     return np.asarray(sheet)
+
+
+def face_pair(result: RestoreResult, face: RestoredFace) -> Pixels:
+    """(S, 2 S + gap, 3): a restored face before and after at the network's size, at the strength it is shown with.
+
+    A face that is switched off is seen at the strength that it would have.
+    """
+    assert face.crop is not None and face.restored is not None
+    before, strength = face.crop.pixels, np.float32(result.composition.strength_of(face.index, result.strength))
+    after = np.rint(before + strength * (face.restored.astype(np.float32) - before)).astype(np.uint8)
+    gap = np.full((before.shape[0], SHEET_GAP_PX, 3), 255, np.uint8)
+    return np.concatenate((before, gap, after), axis=1)
 
 
 def _fitted(pixels: Pixels, long_side_px: int) -> Pixels:

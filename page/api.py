@@ -7,21 +7,17 @@ from typing import Any
 
 import gradio as gr
 
-from page.controls import (
-    automatic_choice,
-    background_choice,
-    mode_choice,
-    model_choice,
-    photo_input,
-    slider,
-    tile_slider,
-)
+from page.controls import automatic_choice, control, model_choice, photo_input
 from page.jobs import sentence_of
-from page.restore_tab import chosen_options, restoration, save_full
+from page.restore_tab import MAX_AT_ONCE, restoration
+from page.result_view import Finished
 from page.site import Site, Upload, error_to_raise, language, own_folder, step_words
+from page.values import AUTOMATIC, NAMES
 
 
 class Endpoints:
+    """What programs call. Their parameters' defaults are those of the page's controls."""
+
     def __init__(self, site: Site) -> None:
         self._site = site
 
@@ -31,46 +27,66 @@ class Endpoints:
         model: str,
         strength: float,
         automatic_strength: bool,
-        scale: float,
         mode: str,
+        scale: float,
         background: str,
+        background_strength: float,
+        faces: str,
+        threshold: float,
+        min_face_px: int,
+        mask: str,
+        sharp_faces: str,
+        keep_tone: bool,
+        lock_color: bool,
+        grain: bool,
+        accept_damaged: bool,
         tile_px: int,
         overlap_px: int,
+        precision: str,
+        compile: bool,
+        format: str,
+        strip_metadata: bool,
         request: gr.Request,
         progress: gr.Progress = gr.Progress(),  # noqa: B008 - how Gradio finds that we report progress
     ) -> Iterator[Any]:
-        """Restore the faces in a photo: the full-quality PNG, and a report of what was done to each face."""
+        """Restore the faces in a photo.
+
+        Returns the full-quality file, and a report: what ran, what became of each face, and notes on all that fell
+        back, was skipped or failed.
+        """
+        given = dict(locals())
         tongue = language(request)
-        options = chosen_options(strength, automatic_strength, scale, mode, background, tile_px, overlap_px)
-        steps = self._site.jobs.run(restoration(self._site, photo, model, options))
+        steps = self._site.jobs.run(restoration(self._site, photo, {name: given[name] for name in NAMES}))
         try:
             while True:
                 try:
                     step = next(steps)
                 except StopIteration as end:
-                    finished = end.value
+                    finished: Finished = end.value
                     break
                 if step is not None:
                     share, words = step_words(step, tongue)
                     progress(share, desc=words)
+                # So that it ends when the caller leaves.
                 yield None, None
         except Exception as error:
             raise error_to_raise(sentence_of(error), tongue) from error
         with own_folder() as folder:
-            yield save_full(finished, folder), finished.result.to_report()
+            path, notes = finished.save(folder)
+            yield path, finished.report(notes)
 
 
 def build(site: Site) -> None:
     """Add the endpoints to the current `gr.Blocks`."""
     with gr.Row(visible=False):
-        inputs: list[Any] = [photo_input(site), model_choice(site), slider(site, "strength"), automatic_choice(site)]
-        inputs += [slider(site, "scale"), mode_choice(site), background_choice(site)]
-        inputs += [tile_slider(site, "tile_px"), tile_slider(site, "overlap_px")]
+        controls = {"model": model_choice(site), AUTOMATIC: automatic_choice(site)}
+        controls |= {name: control(site, name) for name in NAMES if name not in controls}
+        inputs = [photo_input(site), *(controls[name] for name in NAMES)]
     gr.Button(visible=False).click(
         Endpoints(site).restore,
         inputs,
         [gr.File(visible=False, label="Result"), gr.JSON(visible=False, label="Report")],
         api_name="restore",
         preprocess=False,
-        concurrency_limit=None,
+        concurrency_limit=MAX_AT_ONCE,
     )

@@ -9,9 +9,11 @@ from typing import Any
 import gradio as gr
 
 from page.batch_job import ZIP_NAME, BatchJob
-from page.batch_tab import batch_settings, files_input, named_files, settings_inputs
+from page.batch_tab import files_input, named_files, settings_controls
 from page.jobs import sentence_of
+from page.restore_tab import MAX_AT_ONCE
 from page.site import Site, Upload, error_to_raise, language, step_words
+from page.values import NAMES, choose
 
 
 class Endpoint:
@@ -24,28 +26,46 @@ class Endpoint:
         model: str,
         strength: float,
         automatic_strength: bool,
+        mode: str,
         scale: float,
+        background: str,
+        background_strength: float,
+        faces: str,
+        threshold: float,
+        min_face_px: int,
+        mask: str,
+        sharp_faces: str,
+        keep_tone: bool,
+        lock_color: bool,
+        grain: bool,
+        accept_damaged: bool,
+        tile_px: int,
+        overlap_px: int,
+        precision: str,
+        compile: bool,
         format: str,
         strip_metadata: bool,
         request: gr.Request,
         progress: gr.Progress = gr.Progress(),  # noqa: B008 - how Gradio finds that we report progress
     ) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
-        """
-        Restore the faces in many photos: a ZIP of the results, and a report of what became of each photo.
+        """Restore the faces in many photos.
+
+        Returns a ZIP of the results, and a report of what became of each photo.
 
         Args:
             photos: JPEG, PNG, WebP, TIFF or HEIC files. One that cannot be read does not stop the others.
-            model: Name of the network, for instance starter-256.
+            model: name of the network, for instance starter-256.
             strength: 0 gives the photos as they were, 1 the full restoration.
-            automatic_strength: Choose the strength for each face from its noise and sharpness instead.
-            scale: Size of the results: exactly this many times each photo's width and height, 1 to 4.
+            automatic_strength: choose the strength for each face from its noise and sharpness instead.
+            scale: size of the results, exactly this many times each photo's width and height, 1 to 4.
             format: same, png, jpeg, webp or tiff.
-            strip_metadata: Leave out place, date and camera from the results.
+            strip_metadata: leave out place, date and camera.
         """
+        given = dict(locals())
         tongue = language(request)
         try:
-            settings = batch_settings(model, strength, automatic_strength, scale, format, strip_metadata)
-            job = BatchJob(self._site.get_restorer, self._site.jobs.device, named_files(photos), settings)
+            chosen = choose({name: given[name] for name in NAMES})
+            job = BatchJob(self._site.get_restorer, self._site.jobs.device, named_files(photos), chosen)
             steps = self._site.jobs.run(job.work, stop=job.stop)
             while True:
                 try:
@@ -65,12 +85,12 @@ class Endpoint:
 def build(site: Site) -> None:
     """Add the endpoint to the current `gr.Blocks`."""
     with gr.Row(visible=False):
-        inputs: list[Any] = [files_input(site, "api_files"), *settings_inputs(site)]
+        inputs: list[Any] = [files_input(site, "api_files"), *settings_controls(site, "api")]
     gr.Button(visible=False).click(
         Endpoint(site).restore_batch,
         inputs,
         [gr.File(visible=False, label="ZIP"), gr.JSON(visible=False, label="Report")],
         api_name="restore_batch",
         preprocess=False,
-        concurrency_limit=None,
+        concurrency_limit=MAX_AT_ONCE,
     )

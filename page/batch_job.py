@@ -11,20 +11,11 @@ from typing import Any
 
 from gpen_core.archive import ArchivedPhoto, NamedFile, restore_to_zip
 from gpen_core.errors import Cancelled
-from gpen_core.options import OutputOptions, RestoreOptions
 from gpen_core.types import Progress
 from page.jobs import STOPPED, GetRestorer, Report, Step, Turns
+from page.values import Chosen
 
 ZIP_NAME = "restored-photos.zip"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BatchSettings:
-    """What is done to every photo."""
-
-    model: str
-    options: RestoreOptions
-    written: OutputOptions
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +25,8 @@ class BatchJob:
     get_restorer: GetRestorer
     device: Turns
     files: Sequence[NamedFile]
-    settings: BatchSettings
+    chosen: Chosen
+    """What is done to every photo."""
     stop: threading.Event = field(default_factory=threading.Event)
     photos: list[ArchivedPhoto] = field(default_factory=list)
     """What became of those that are done, in order; grows while `work` runs."""
@@ -52,16 +44,17 @@ class BatchJob:
             report(step)
 
         report_or_stop(Progress("prepare", 0, 1))
-        restorer = self.get_restorer(self.settings.model, report_or_stop)
-        restorer.prepare(self.settings.options, report_or_stop)
+        chosen = self.chosen
+        restorer = self.get_restorer(chosen.model, report_or_stop, precision=chosen.precision, compile=chosen.compile)
+        restorer.prepare(chosen.options, report_or_stop)
         folder = tempfile.TemporaryDirectory(prefix="gpen-")
         try:
             outcomes = restore_to_zip(
                 restorer,
                 self.files,
                 Path(folder.name, ZIP_NAME),
-                self.settings.options,
-                written=self.settings.written,
+                chosen.options,
+                written=chosen.output,
                 stop=self.stop,
                 on_progress=report,
             )
@@ -95,7 +88,7 @@ class BatchJob:
             }
             for photo in self.photos
         ]
-        return {"photos": photos, "counts": counts}
+        return {"photos": photos, "counts": counts, "notes": list(self.chosen.notes)}
 
 
 COUNTED = ("restored", "no faces", "failed", "skipped")

@@ -11,14 +11,15 @@ import gradio as gr
 
 from gpen_core.archive import ArchivedPhoto, ArchiveLimits, NamedFile
 from gpen_core.folders import unique_names
-from gpen_core.options import OutputOptions, RestoreOptions, allowed, default
 from gpen_core.photo.formats import READABLE_SUFFIXES
 from page import tables
-from page.batch_job import ZIP_NAME, BatchJob, BatchSettings
-from page.controls import as_sentence, automatic_choice, model_choice, slider
+from page.batch_job import ZIP_NAME, BatchJob
+from page.controls import automatic_choice, control, model_choice
 from page.jobs import sentence_of
 from page.languages import say, translate
+from page.restore_tab import MAX_AT_ONCE
 from page.site import Site, Upload, error_to_raise, language, session, status_html, step_words, upload_path
+from page.values import AUTOMATIC, NAMES, choose
 
 START = "Add photos, then press Restore all."
 NO_PHOTOS = "Add photos first."
@@ -29,7 +30,6 @@ STOPPED = "Stopped: {restored} of {total} photos are restored and in the ZIP."
 WITHOUT_FACE = "No face was found in {count}; they are in the ZIP as they were."
 FAILURES = "{count} failed; the table and failures.txt in the ZIP say why."
 LEFT_OUT = "{count} were left out."
-FORMAT_CHOICES = {"same": "As the photo", "png": "PNG", "jpeg": "JPEG", "webp": "WebP", "tiff": "TIFF"}
 STATES = {
     "waiting": "Waiting",
     "working": "Being restored…",
@@ -62,22 +62,12 @@ class Handlers:
         names = unique_names([name_of(file) for file in files or ()])
         return View(status_html(say(tongue, START)), table_html(names, [], tongue, is_running=False), no_download())
 
-    def restore(
-        self,
-        files: Sequence[Upload] | None,
-        model: str,
-        strength: float,
-        is_automatic: bool,
-        scale: float,
-        format_: str,
-        strip_metadata: bool,
-        request: gr.Request,
-    ) -> Iterator[View]:
+    def restore(self, request: gr.Request, files: Sequence[Upload] | None, *values: Any) -> Iterator[View]:
         tongue = language(request)
         yield View(status_html(say(tongue, START), share=0.0), "", no_download(), gr.Button(visible=True))
         try:
-            settings = batch_settings(model, strength, is_automatic, scale, format_, strip_metadata)
-            job = BatchJob(self._site.get_restorer, self._site.jobs.device, named_files(files), settings)
+            chosen = choose(dict(zip(NAMES, values, strict=True)))
+            job = BatchJob(self._site.get_restorer, self._site.jobs.device, named_files(files), chosen)
             names = unique_names([file.name for file in job.files])
             steps = self._site.jobs.run(job.work, session(request), stop=job.stop)
             shown = -1
@@ -123,17 +113,6 @@ def named_files(files: Sequence[Upload] | None) -> list[NamedFile]:
     return [NamedFile(upload_path(file), name_of(file)) for file in files or ()]
 
 
-def batch_settings(
-    model: str, strength: float, is_automatic: bool, scale: float, format_: str, strip_metadata: bool
-) -> BatchSettings:
-    """The controls' values; raises OptionError for what they cannot be."""
-    return BatchSettings(
-        model=model,
-        options=RestoreOptions(strength="auto" if is_automatic else strength, scale=scale),
-        written=OutputOptions(format=format_, strip_metadata=strip_metadata),
-    )
-
-
 def no_download() -> gr.DownloadButton:
     return gr.DownloadButton(value=None, interactive=False)
 
@@ -148,6 +127,7 @@ def finished_html(job: BatchJob, tongue: str) -> str:
     headline = STOPPED if job.stop.is_set() else FINISHED
     parts = (("no faces", WITHOUT_FACE), ("failed", FAILURES), ("skipped", LEFT_OUT))
     notes = [say(tongue, sentence, count=counts[status]) for status, sentence in parts if counts[status]]
+    notes += [translate(note, tongue) for note in job.chosen.notes]
     return status_html(say(tongue, headline, restored=counts["restored"], total=len(job.files)), notes)
 
 
@@ -187,29 +167,16 @@ def files_input(site: Site, elem_id: str) -> gr.File:
     )
 
 
-def output_choices(site: Site) -> list[Any]:
-    """Format, and whether metadata is left out."""
-    formats = [(site.label(FORMAT_CHOICES[name]), name) for name in allowed(OutputOptions, "format").choices or ()]
-    strip = allowed(OutputOptions, "strip_metadata").help
-    return [
-        gr.Radio(formats, value=default(OutputOptions, "format"), label=site.label("Format of the results")),
-        gr.Checkbox(
-            default(OutputOptions, "strip_metadata"),
-            label=site.label("Leave out metadata"),
-            info=site.shown(lambda tongue: as_sentence(translate(strip, tongue))),
-        ),
-    ]
-
-
-def settings_inputs(site: Site) -> list[Any]:
-    """The controls whose values `batch_settings` takes."""
-    return [
-        model_choice(site),
-        slider(site, "strength"),
-        automatic_choice(site),
-        slider(site, "scale"),
-        *output_choices(site),
-    ]
+def settings_controls(site: Site, prefix: str) -> list[Any]:
+    """The Restore tab's controls again, in the order of `NAMES`, with ids of their own."""
+    controls: dict[str, Any] = {"model": model_choice(site), "strength": control(site, "strength")}
+    controls[AUTOMATIC] = automatic_choice(site)
+    controls["format"] = control(site, "format")
+    with gr.Accordion(site.label("Advanced"), open=False, elem_id=f"{prefix}_advanced"):
+        controls |= {name: control(site, name) for name in NAMES if name not in controls}
+    for name, one in controls.items():
+        one.elem_id = f"{prefix}_{name}"
+    return [controls[name] for name in NAMES]
 
 
 def limits_text(site: Site) -> Any:
@@ -224,9 +191,7 @@ def build(site: Site) -> None:
         with gr.Column(scale=4):
             files = files_input(site, "batch_files")
             gr.Markdown(limits_text(site), elem_classes="hint")
-            controls = settings_inputs(site)
-            for control, name in zip(controls, BATCH_IDS, strict=True):
-                control.elem_id = name  # the Restore tab has the plain names
+            controls = settings_controls(site, "batch")
             run = gr.Button(site.label("Restore all"), variant="primary", elem_id="batch_run")
             stop = gr.Button(site.label("Stop"), variant="stop", visible=False, elem_id="batch_stop")
         with gr.Column(scale=6):
@@ -235,9 +200,6 @@ def build(site: Site) -> None:
             table = gr.HTML("", elem_id="batch_table", css_template=tables.TABLE_CSS)
             download = gr.DownloadButton(site.label("Download ZIP"), interactive=False, elem_id="batch_download")
     connect(Handlers(site), files, [files, *controls], run, stop, [status, table, download])
-
-
-BATCH_IDS = ("batch_model", "batch_strength", "batch_automatic", "batch_scale", "batch_format", "batch_strip")
 
 
 def connect(
@@ -252,13 +214,13 @@ def connect(
         outputs,
         validator=has_photos,
         preprocess=False,
-        concurrency_limit=None,
+        concurrency_limit=MAX_AT_ONCE,
         **quiet,
     )
     stop.click(handlers.stop, None, None, queue=False, **quiet)
     files.change(handlers.list_files, files, outputs, preprocess=False, **quiet)
 
 
-def has_photos(files: Sequence[Upload] | None, *others: Any) -> list[Any]:
+def has_photos(request: gr.Request, files: Sequence[Upload] | None, *others: Any) -> list[Any]:
     """One answer an input, as Gradio wants it; only the photos can be missing."""
-    return [gr.validate(bool(files), NO_PHOTOS), *(None for _ in others)]
+    return [gr.validate(bool(files), say(language(request), NO_PHOTOS)), *(None for _ in others)]

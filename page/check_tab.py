@@ -21,6 +21,7 @@ from page.controls import photo_input
 from page.examples import add_examples
 from page.jobs import sentence_of, without_folders
 from page.languages import say, translate
+from page.restore_tab import MAX_AT_ONCE, has_photo
 from page.site import (
     Site,
     Upload,
@@ -33,7 +34,6 @@ from page.site import (
     upload_path,
 )
 from page.tables import TABLE_CSS
-from page.texts import NO_PHOTO
 
 VIEWER = Path(__file__).parent / "viewer"
 STATE_LIFE_S = 3600
@@ -204,11 +204,6 @@ def part_file(pixels: Pixels, window: tuple[int, int, int, int], path: Path) -> 
     return {"path": str(path), "meta": {"_type": "gradio.FileData"}}
 
 
-def has_photo(photo: Upload, *others: Any) -> list[Any]:
-    """One answer an input, as Gradio wants it; only the photo can be missing."""
-    return [gr.validate(bool(photo), NO_PHOTO), *(None for _ in others)]
-
-
 def setting_controls(site: Site, letter: str, choice: Choice) -> list[Any]:
     """The controls of one setting, in the order of `Choice`."""
     generators = [spec for spec in SPECS.values() if spec.role == "generator"]
@@ -238,8 +233,7 @@ def build(site: Site) -> None:
     filled = [*known[first], *[known[first][-1]] * (MAX_SETTINGS - len(known[first]))]
     with gr.Row():
         with gr.Column(scale=4):
-            photo = photo_input(site)
-            photo.elem_id = "check_photo"  # the Restore tab has the plain name
+            photo = photo_input(site, elem_id="check_photo")
             add_examples(site, photo, "check_examples")
         with gr.Column(scale=6):
             preset = gr.Radio(
@@ -293,7 +287,9 @@ def connect(
     photo, count, *values = inputs
     _, _, _, place, _, compared, stop = shown
     quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    run.click(handlers.compare, inputs, shown, validator=has_photo, preprocess=False, concurrency_limit=None, **quiet)
+    run.click(
+        handlers.compare, inputs, shown, validator=has_photo, preprocess=False, concurrency_limit=MAX_AT_ONCE, **quiet
+    )
     stop.click(handlers.stop, None, None, queue=False, **quiet)
     preset.change(handlers.fill, preset, [count, *values, *columns], **quiet)
     count.change(columns_shown, count, columns, **quiet)

@@ -195,6 +195,14 @@ class Restorers:
         return found
 
 
+def why_no_half(runtime: RuntimeOptions) -> str:
+    """Why FP16 is of no use on the server's device, as the end of a sentence; empty where it is."""
+    from gpen_core.runtime.device import resolve_device
+    from gpen_core.runtime.precision import why_no_gain
+
+    return why_no_gain("fp16", resolve_device(runtime.device))
+
+
 def sentence_of(error: BaseException) -> str:
     """What a visitor is told of an error: what it says if it is one of ours, else a code that the log has too."""
     if isinstance(error, GpenError):

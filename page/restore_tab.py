@@ -1,60 +1,55 @@
-"""The tab for one photo: restore it, compare, and choose the strength again."""
+"""The tab for one photo: restore it, compare, and choose strength and faces again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import gradio as gr
+from gradio.context import Context
 
-from gpen_core.options import RestoreOptions, Strength, default
-from gpen_core.photo.preview import PREVIEW_LONG_SIDE_PX, write_preview
-from gpen_core.result import RestoreResult
 from gpen_core.types import Progress
-from page.controls import (
-    automatic_choice,
-    background_choice,
-    mode_choice,
-    model_choice,
-    photo_input,
-    slider,
-    tile_slider,
-)
+from page.controls import automatic_choice, control, half_choice, model_choice, photo_input
 from page.examples import add_examples
 from page.jobs import Report, sentence_of
-from page.languages import say, translate
-from page.site import (
-    Site,
-    Upload,
-    error_to_raise,
-    language,
-    own_folder,
-    read_upload,
-    session,
-    status_html,
-    step_words,
-)
-from page.texts import FAILED, NO_PHOTO, REDUCED, RUNNING, START
+from page.languages import say
+from page.result_view import Finished, Shown, build_result, same_shown, show, show_files
+from page.site import Site, Upload, error_to_raise, language, read_upload, session, status_html, step_words
+from page.texts import FAILED, NO_PHOTO, RUNNING, STALE, START
+from page.values import AUTOMATIC, NAMES, OUTPUT, acceptable, choose
 
 STATE_LIFE_S = 3600
-
-
-class Finished(NamedTuple):
-    """A visitor's last result, kept so that another strength needs no network."""
-
-    result: RestoreResult
-    photo_name: str
+MAX_AT_ONCE = 16
+"""Photos under way or waiting for the device, which the page tells itself; behind them waits Gradio's queue."""
+BASIC = ("model", "strength", AUTOMATIC)
+LIVE = ("strength", AUTOMATIC, *OUTPUT)
+"""What changes the result without a network."""
+GROUPS = {
+    "Network": ("tile_px", "overlap_px", "fp16", "precision", "compile"),
+    "Faces": ("faces", "threshold", "min_face_px", "mask", "sharp_faces", "keep_tone", "lock_color", "grain"),
+    "Picture": ("mode", "scale", "background", "background_strength", "accept_damaged"),
+    "Download": OUTPUT,
+}
+MEMORY_KEY, MEMORY_SECRET = "gpen-advanced", "settings only, never a photo"
 
 
 class View(NamedTuple):
     """New values for the tab's outputs, in the order its events list them."""
 
-    result: Any
     status: Any
-    download: Any
+    shown: Shown
+    stale: Any
+    stop: Any
     finished: Any
-    stop: Any = gr.skip()
+
+    def flat(self) -> tuple[Any, ...]:
+        return (self.status, *self.shown, self.stale, self.stop, self.finished)
+
+
+def view(**changes: Any) -> tuple[Any, ...]:
+    """These outputs change, all others stay."""
+    same = View(gr.skip(), same_shown(), gr.skip(), gr.skip(), gr.skip())
+    return same._replace(**changes).flat()
 
 
 class Handlers:
@@ -63,164 +58,190 @@ class Handlers:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def restore(
-        self,
-        photo: Upload,
-        model: str,
-        strength: float,
-        is_automatic: bool,
-        scale: float,
-        mode: str,
-        background: str,
-        tile_px: int,
-        overlap_px: int,
-        request: gr.Request,
-    ) -> Iterator[View]:
+    def restore(self, request: gr.Request, photo: Upload, *values: Any) -> Iterator[tuple[Any, ...]]:
         tongue = language(request)
-        options = chosen_options(strength, is_automatic, scale, mode, background, tile_px, overlap_px)
-        work = restoration(self._site, photo, model, options)
-        steps = self._site.jobs.run(work, session(request))
-        yield empty_view(say(tongue, RUNNING), share=0.0)._replace(stop=gr.Button(visible=True))
+        by_name = dict(zip(NAMES, values, strict=True))
+        steps = self._site.jobs.run(restoration(self._site, photo, by_name), session(request))
+        yield view(status=status_html(say(tongue, RUNNING), share=0.0), stop=gr.Button(visible=True))
         try:
             while True:
                 try:
                     step = next(steps)
                 except StopIteration as end:
-                    finished = end.value
+                    finished: Finished = end.value
                     break
                 share, words = step_words(step, tongue) if step else (0.0, say(tongue, RUNNING))
-                yield unchanged_view()._replace(status=status_html(words, share=share))
+                yield view(status=status_html(words, share=share))
         except Exception as error:
             sentence = sentence_of(error)
-            yield empty_view(say(tongue, FAILED, reason=sentence))._replace(stop=gr.Button(visible=False))
+            failed = status_html(say(tongue, FAILED, reason=sentence))
+            yield view(status=failed, stop=gr.Button(visible=False))
             raise error_to_raise(sentence, tongue) from error
-        for view in show(finished, tongue):
-            yield view._replace(stop=gr.Button(visible=False))
+        for status, shown in show(finished, tongue):
+            calm = gr.HTML(visible=False)
+            yield view(status=status, shown=shown, stop=gr.Button(visible=False), stale=calm, finished=finished)
 
     def recompose(
-        self, strength: float, is_automatic: bool, finished: Finished | None, request: gr.Request
-    ) -> Iterator[Any]:
-        wanted = chosen_strength(strength, is_automatic)
-        if finished is None or finished.result.strength == wanted:
-            yield gr.skip()
+        self,
+        request: gr.Request,
+        strength: float,
+        is_automatic: bool,
+        file_format: str,
+        is_stripped: bool,
+        ticks: list[int] | None,
+        finished: Finished | None,
+    ) -> Iterator[tuple[Any, ...]]:
+        """Another strength, other faces, another format: no network runs."""
+        if finished is None:
+            yield view()
             return
-        yield from show(finished._replace(result=finished.result.recompose(strength=wanted)), language(request))
+        output = {"format": file_format, "strip_metadata": is_stripped}
+        wanted = finished.recomposed("auto" if is_automatic else strength, ticks or [], output)
+        if wanted is finished:
+            yield view()
+            return
+        for status, shown in show(wanted, language(request)):
+            yield view(status=status, shown=shown, finished=wanted)
+
+    def files(self, request: gr.Request, finished: Finished | None) -> Iterator[tuple[Any, Any, Any]]:
+        if finished is not None:
+            yield from show_files(finished, language(request))
 
     def stop(self, request: gr.Request) -> None:
         self._site.jobs.stop(session(request))
 
-    def forget(self, request: gr.Request) -> View:
-        return empty_view(say(language(request), START))
+    def watch(self, photo: Upload, *rest: Any) -> tuple[Any, Any]:
+        """Whether the result is still that of what is set; and what to remember of Advanced."""
+        *values, finished = rest
+        by_name = dict(zip(NAMES, values, strict=True))
+        is_stale = finished is not None and finished.source != source_of(photo, by_name)
+        return gr.HTML(visible=is_stale), {name: by_name[name] for name in NAMES if name not in BASIC}
 
 
-def restoration(site: Site, photo: Upload, model: str, chosen: dict[str, Any]) -> Any:
+def restoration(site: Site, photo: Upload, values: dict[str, Any]) -> Callable[[Report], Finished]:
     """The work of restoring one upload, for `Jobs.run`."""
 
     def work(report: Report) -> Finished:
-        options = RestoreOptions(**chosen)
+        chosen = choose(values)
         name, content = read_upload(photo)
         report(Progress("prepare", 0, 1))
-        restorer = site.get_restorer(model, report)
-        restorer.prepare(options, report)
+        restorer = site.get_restorer(chosen.model, report, precision=chosen.precision, compile=chosen.compile)
+        restorer.prepare(chosen.options, report)
         with site.jobs.device.take(report):
-            return Finished(restorer.restore(content, options, report), name)
+            result = restorer.restore(content, chosen.options, report)
+        return Finished(result, name, chosen, source_of(photo, values))
 
     return work
 
 
-def chosen_strength(strength: float, is_automatic: bool) -> Strength:
-    return "auto" if is_automatic else strength
+def source_of(photo: Upload, values: dict[str, Any]) -> tuple[Any, ...]:
+    """What a result comes from: another of these, and it has to be made anew."""
+    return (photo and photo["path"], *(values[name] for name in NAMES if name not in LIVE))
 
 
-def chosen_options(
-    strength: float, is_automatic: bool, scale: float, mode: str, background: str, tile_px: int, overlap_px: int
-) -> dict[str, Any]:
-    """The controls' values as `RestoreOptions` takes them. In faces mode tiles are left to the machine."""
-    chosen = {"strength": chosen_strength(strength, is_automatic), "scale": scale, "mode": mode}
-    lengths = {"tile_px": tile_px, "overlap_px": overlap_px} if mode != default(RestoreOptions, "mode") else {}
-    return {**chosen, "background": background, **{name: value or "auto" for name, value in lengths.items()}}
-
-
-def empty_view(headline: str, share: float | None = None) -> View:
-    return View(None, status_html(headline, share=share), gr.DownloadButton(value=None, interactive=False), None)
-
-
-def unchanged_view() -> View:
-    return View(gr.skip(), gr.skip(), gr.skip(), gr.skip())
-
-
-def show(finished: Finished, tongue: str) -> Iterator[View]:
-    """First the light pictures, then the download: a large PNG takes longer to write than all the rest."""
-    result = finished.result
-    notes = [translate(note, tongue) for note in result.notes]
-    if max(result.photo.width, result.photo.height) > PREVIEW_LONG_SIDE_PX:
-        notes.append(say(tongue, REDUCED, size=PREVIEW_LONG_SIDE_PX))
-    status = status_html(f"{finished.photo_name}: {result.summary()}", notes)
-    with own_folder() as folder:
-        before, after = Path(folder, "before.jpg"), Path(folder, "after.jpg")
-        write_preview(result.before, before)
-        write_preview(result.photo, after)
-        yield View((before, after), status, gr.DownloadButton(value=None, interactive=False), finished)
-        full = save_full(finished, folder)
-        yield unchanged_view()._replace(download=gr.DownloadButton(value=full, interactive=True))
-
-
-def save_full(finished: Finished, folder: str) -> str:
-    # Gradio serves no file whose name begins with a dot.
-    stem = Path(finished.photo_name).stem.lstrip(".") or "photo"
-    path = Path(folder, f"{stem}_{finished.result.model}.png")
-    finished.result.save(path)
-    return str(path)
-
-
-def has_photo(photo: Upload, *others: Any) -> list[Any]:
+def has_photo(request: gr.Request, photo: Upload, *others: Any) -> list[Any]:
     """One answer an input, as Gradio wants it; only the photo can be missing."""
-    return [gr.validate(bool(photo), NO_PHOTO), *(None for _ in others)]
+    return [gr.validate(bool(photo), say(language(request), NO_PHOTO)), *(None for _ in others)]
 
 
 def build(site: Site) -> None:
     """Add the tab's controls and events to the current `gr.Blocks`."""
     with gr.Row():
-        with gr.Column(scale=4):
-            inputs: list[Any] = [photo_input(site), model_choice(site), slider(site, "strength")]
-            inputs += [automatic_choice(site), slider(site, "scale"), mode_choice(site), background_choice(site)]
-            inputs += [tile_slider(site, "tile_px"), tile_slider(site, "overlap_px")]
-            run = gr.Button(site.label("Restore faces"), variant="primary", elem_id="run")
-            stop = gr.Button(site.label("Stop"), variant="stop", visible=False, elem_id="stop")
-        with gr.Column(scale=6):
+        with gr.Column(scale=4, min_width=320):
+            photo = photo_input(site, elem_id="photo")
+            add_examples(site, photo, "examples")
+            controls = {"model": model_choice(site), "strength": control(site, "strength")}
+            controls[AUTOMATIC] = automatic_choice(site)
+            with gr.Row():
+                run = gr.Button(site.label("Restore faces"), variant="primary", elem_id="run")
+                stop = gr.Button(site.label("Stop"), variant="stop", visible=False, elem_id="stop")
+            with gr.Accordion(site.label("Advanced"), open=False, elem_id="advanced"):
+                controls |= advanced(site)
+                reset = gr.Button(site.label("Reset settings"), size="sm", elem_id="reset")
+        with gr.Column(scale=6, min_width=320):
             set_live = "element.setAttribute('aria-live', 'polite')"
             status = gr.HTML(site.label(START), elem_id="status", js_on_load=set_live, padding=True)
-            result = gr.ImageSlider(
-                interactive=False,
-                buttons=["fullscreen"],
-                max_height=560,
-                label=site.label("Left: before · right: after"),
-                elem_id="result",
-            )
-            download = gr.DownloadButton(site.label("Download full-quality PNG"), interactive=False, elem_id="download")
-    add_examples(site, inputs[0], "examples")
-    connect(Handlers(site), inputs, run, stop, [result, status, download])
+            stale = gr.HTML(site.label(STALE), visible=False, elem_id="stale", padding=True)
+            shown = build_result(site)
+    half = controls.pop("fp16")
+    ordered = [controls[name] for name in NAMES]
+    outputs = [status, *shown, stale, stop, gr.State(time_to_live=STATE_LIFE_S)]
+    connect(Handlers(site), photo, ordered, run, stop, shown, outputs)
+    remember(Handlers(site), photo, controls, reset, half, stale, outputs[-1])
 
 
-def connect(handlers: Handlers, inputs: list[Any], run: gr.Button, stop: gr.Button, shown: list[Any]) -> None:
-    """Tie the controls to the handlers."""
-    photo, _, strength, automatic, *_ = inputs
-    outputs = [*shown, gr.State(time_to_live=STATE_LIFE_S), stop]
-    quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    recompose: dict[str, Any] = {
-        "fn": handlers.recompose,
-        "inputs": [strength, automatic, outputs[-2]],
-        "outputs": outputs,
-    }
-    # Without preprocessing: Gradio's own opens the photo before us, and fails without a word on what it cannot read.
-    # The core checks every value itself.
+def advanced(site: Site) -> dict[str, Any]:
+    """The controls that are folded away, by name, under headings."""
+    controls: dict[str, Any] = {}
+    for heading, names in GROUPS.items():
+        gr.Markdown("#### " + site.label(heading))
+        for name in names:
+            controls[name] = half_choice(site) if name == "fp16" else control(site, name)
+    return controls
+
+
+QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+TO_STATUS = "() => { if (innerWidth < 768) document.querySelector('#status').scrollIntoView({behavior: 'smooth'}) }"
+
+
+def connect(
+    handlers: Handlers,
+    photo: gr.Image,
+    controls: list[Any],
+    run: gr.Button,
+    stop: gr.Button,
+    shown: Shown,
+    outputs: list[Any],
+) -> None:
+    """Run, stop, and change what is shown."""
+    by_name = dict(zip(NAMES, controls, strict=True))
+    live = [*(by_name[name] for name in LIVE), shown.ticks]
+    recompose: dict[str, Any] = {"fn": handlers.recompose, "inputs": [*live, outputs[-1]], "outputs": outputs}
+    latest: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
+    # Without preprocessing: the core checks every value itself, and says in a sentence what is allowed.
     running = run.click(
-        handlers.restore, inputs, outputs, validator=has_photo, preprocess=False, concurrency_limit=None, **quiet
+        handlers.restore,
+        [photo, *controls],
+        outputs,
+        validator=has_photo,
+        preprocess=False,
+        concurrency_limit=MAX_AT_ONCE,
+        **QUIET,
     )
-    stop.click(handlers.stop, None, None, queue=False, **quiet)
-    # The strength may have been moved meanwhile.
-    running.success(**recompose, **quiet)
-    # `change` and not `release`, which the arrow keys do not cause.
-    for control in (strength, automatic):
-        control.change(**recompose, trigger_mode="always_last", **quiet)
-    photo.change(handlers.forget, None, outputs, **quiet)
+    stop.click(handlers.stop, None, None, queue=False, **QUIET)
+    running.then(None, None, None, js=TO_STATUS, **QUIET)
+    files = {"fn": handlers.files, "inputs": outputs[-1], "outputs": [outputs[0], shown.download, shown.report]}
+    # `change` and not `release`, which the arrow keys do not cause; ticks change by themselves after a run.
+    moved = gr.on([shown.ticks.input, *(by_name[name].change for name in LIVE)], **recompose, **latest)
+    # Strength may be moved during a run too.
+    for settled in (running.success(**recompose, **latest), moved):
+        settled.success(**files, **latest)
+
+
+def remember(
+    handlers: Handlers,
+    photo: gr.Image,
+    controls: dict[str, Any],
+    reset: gr.Button,
+    half: gr.Checkbox,
+    stale: gr.HTML,
+    finished: gr.State,
+) -> None:
+    """Mark results that are no longer those of the settings; keep Advanced in the visitor's browser."""
+    memory = gr.BrowserState(None, storage_key=MEMORY_KEY, secret=MEMORY_SECRET)
+    names = [name for name in NAMES if name not in BASIC]
+    remembered = [controls[name] for name in names]
+    defaults = {name: one.value for name, one in controls.items()}
+
+    def restore_settings(saved: dict[str, Any] | None) -> list[Any]:
+        known = {name: value for name, value in (saved or {}).items() if name in names and acceptable(name, value)}
+        return [known.get(name, defaults[name]) for name in names]
+
+    everything = [photo, *(controls[name] for name in NAMES), finished]
+    triggers = [one.change for one in everything]
+    gr.on(triggers, handlers.watch, everything, [stale, memory], preprocess=False, trigger_mode="always_last", **QUIET)
+    reset.click(lambda: restore_settings(None), None, remembered, **QUIET)
+    half.input(lambda is_on: "fp16" if is_on else defaults["precision"], half, controls["precision"], **QUIET)
+    controls["precision"].change(lambda precision: precision == "fp16", controls["precision"], half, **QUIET)
+    assert Context.root_block is not None
+    Context.root_block.load(restore_settings, memory, remembered, **QUIET)

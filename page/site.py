@@ -16,6 +16,7 @@ from gradio.i18n import I18nData
 from gradio.utils import get_upload_folder, is_in_or_equal
 
 from gpen_core.errors import PhotoError
+from gpen_core.options import RuntimeOptions
 from page.jobs import GetRestorer, Jobs, Step, Waiting
 from page.languages import LANGUAGES, language_of, say, translate
 from page.texts import GONE, NO_PHOTO, STAGES, WAITING
@@ -29,6 +30,8 @@ class Site:
     """The server's one of each. Nothing of a visitor is in it."""
 
     get_restorer: GetRestorer
+    runtime: RuntimeOptions = field(default_factory=RuntimeOptions)
+    """What the server was told at its start; a visitor may choose another precision and compilation."""
     jobs: Jobs = field(default_factory=Jobs)
     labels: dict[str, dict[str, str]] = field(default_factory=lambda: {language: {} for language in LANGUAGES})
     """For `gr.I18n`: by language, what each key stands for."""

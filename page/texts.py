@@ -16,6 +16,8 @@ RUNNING = "Restoring…"
 WAITING = "Waiting for the photos of others: {number} before yours."
 FAILED = "Not restored: {reason}"
 REDUCED = "The picture here is reduced to {size} px; the download has the full size."
+STALE = "Photo or settings changed since: press Restore faces."
+FACE_PAIR = "Face {number}: before and after"
 STAGES = {
     "fetch": (0.0, 0.1, "Fetching the weights"),
     "prepare": (0.0, 0.1, "Preparing the model"),

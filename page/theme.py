@@ -5,11 +5,16 @@ from __future__ import annotations
 import gradio as gr
 
 CSS = """
-#status { overflow-wrap: anywhere }
-#status p { margin: 0 }
+#status { overflow-wrap: anywhere; border: 1px solid var(--border-color-primary); border-radius: var(--block-radius) }
+#status p { margin: 0; font-weight: 600; font-size: 1.05em }
 #status ul { margin: .4em 0 0; padding-left: 1.2em; list-style: disc }
 #status progress { width: 100%; height: 6px; margin-top: .5em; accent-color: #1d4ed8 }
-.gradio-container button.lg, .gradio-container button.primary { min-height: 44px }
+#stale { background: #fef3c7; color: #78350f; border-radius: var(--block-radius); font-weight: 600 }
+.gradio-container:has(#stale:not(.hidden)) #results { opacity: .55 }
+#run, #stop, #download, #report { min-height: 44px }
+#pairs .grid-wrap { max-height: none; min-height: 0 }
+#pairs .thumbnail-item { aspect-ratio: 2.05 }
+#result img, #before img, #after img, #overview img { max-height: 60vh }
 """
 
 

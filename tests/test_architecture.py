@@ -47,9 +47,20 @@ MAY_IMPORT = {
     "cli_weights": {*BASE, "models", "inventory"},
     "__main__": {"cli"},
     "app": {*BASE, "models"},
-    "page": {*BASE, "photo", "models", "restorer", "result", "folders", "archive", "evaluation"},
+    "page": {*BASE, "archive", "crops", "evaluation", "folders", "models", "photo", "restorer", "result", "runtime"},
 }
-USE_GRADIO = ("api", "batch_api", "batch_tab", "check_tab", "controls", "examples", "restore_tab", "site", "theme")
+USE_GRADIO = (
+    "api",
+    "batch_api",
+    "batch_tab",
+    "check_tab",
+    "controls",
+    "examples",
+    "restore_tab",
+    "result_view",
+    "site",
+    "theme",
+)
 ONLY_IN = {
     "gradio": {"app.py", *(f"page/{name}.py" for name in USE_GRADIO)},
     "modelscope_hub": {"gpen_core/models/transfer.py"},

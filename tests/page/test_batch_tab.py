@@ -21,10 +21,15 @@ from pillow_heif import register_heif_opener
 from gpen_core.archive import ArchivedPhoto, NamedFile
 from gpen_core.errors import PhotoError
 from gpen_core.options import OutputOptions, RestoreOptions
-from page.batch_job import BatchJob, BatchSettings
+from page.batch_job import BatchJob
 from page.batch_tab import finished_html, named_files, table_html
 from page.jobs import Jobs
+from page.values import Chosen
 from tests.page.conftest import ASTRONAUT, MODEL, Served, Visit
+
+CHOSEN = Chosen(
+    model=MODEL, precision="auto", compile=False, options=RestoreOptions(), output=OutputOptions(), notes=()
+)
 
 
 @pytest.fixture
@@ -165,10 +170,9 @@ def test_plain_http_will_do(served: Served) -> None:
 
 def test_others_get_the_device_between_two_photos(served: Served, tmp_path: Path) -> None:
     jobs = Jobs()
-    settings = BatchSettings(model=MODEL, options=RestoreOptions(), written=OutputOptions())
     many = [Path(shutil.copy(ASTRONAUT, tmp_path / f"{number}.jpg")) for number in range(12)]
     files = [NamedFile(path, path.name) for path in many]
-    job = BatchJob(served.get_restorer, jobs.device, files, settings)
+    job = BatchJob(served.get_restorer, jobs.device, files, CHOSEN)
     steps = jobs.run(job.work)
     while not job.photos:
         next(steps)
@@ -193,8 +197,7 @@ def test_the_table_escapes_names_and_says_where_work_is() -> None:
 
 
 def test_the_status_counts_what_went_wrong() -> None:
-    settings = BatchSettings(model=MODEL, options=RestoreOptions(), written=OutputOptions())
-    job = BatchJob(None, Jobs().device, [NamedFile(ASTRONAUT, "a")] * 3, settings)  # type: ignore[arg-type]
+    job = BatchJob(None, Jobs().device, [NamedFile(ASTRONAUT, "a")] * 3, CHOSEN)  # type: ignore[arg-type]
     job.photos[:] = [
         ArchivedPhoto(name=name, output=None, status=status)  # type: ignore[arg-type]
         for name, status in (("a", "restored"), ("b", "no faces"), ("c", "failed"))
