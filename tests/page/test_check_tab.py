@@ -7,7 +7,7 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -25,12 +25,16 @@ from page.jobs import Jobs
 from page.languages import say
 from tests.page.conftest import GROUP, MODEL, Served, Visit, pixels_of
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 SETTINGS = [Choice(MODEL, strength, "auto", "auto").to_setting() for strength in (0.4, 0.7, 1.0, "auto")]
 
 
-@pytest.fixture
-def check(visit: Visit, served: Served) -> Iterator[Visit]:
+@pytest.fixture(scope="module")
+def comparing(browser: Browser, served: Served) -> Iterator[Visit]:
     """A visitor who has compared the group photo under four strengths."""
+    visit = Visit(browser, served.url)
     page = visit.page
     page.get_by_role("tab", name="Quality check").click()
     page.set_input_files("#check_photo input[type=file]", GROUP)
@@ -39,15 +43,25 @@ def check(visit: Visit, served: Served) -> Iterator[Visit]:
     page.locator("#check_status", has_text="4 settings compared on 3 faces.").wait_for()
     page.wait_for_function("[...document.querySelectorAll('#check_viewer img')].every(image => image.naturalWidth)")
     yield visit
-    assert visit.complaints == []
+    visit.context.close()
 
 
-def compared(served: Served) -> Comparison:
+@pytest.fixture
+def check(comparing: Visit) -> Iterator[Visit]:
+    """The same visitor, back at 100 %."""
+    comparing.page.click("[data-zoom=native]")
+    yield comparing
+    assert comparing.complaints == []
+
+
+@pytest.fixture(scope="module")
+def comparison(served: Served) -> Comparison:
+    """What the core says to the same."""
     return compare_settings(lambda runtime, report: served.restorer, GROUP.read_bytes(), SETTINGS)
 
 
-def test_numbers_and_pictures_are_the_cores(check: Visit, served: Served) -> None:
-    page, comparison = check.page, compared(served)
+def test_numbers_and_pictures_are_the_cores(check: Visit, comparison: Comparison) -> None:
+    page = check.page
     rows = page.locator("#check_numbers tbody tr").all()
     assert len(rows) == 4
     for row, outcome in zip(rows, comparison.outcomes, strict=True):
@@ -65,12 +79,11 @@ def test_numbers_and_pictures_are_the_cores(check: Visit, served: Served) -> Non
         np.testing.assert_array_equal(shown, outcome.photo.pixels[:, :1024])
 
 
-def test_the_zip_holds_pictures_and_numbers(check: Visit, served: Served) -> None:
+def test_the_zip_holds_pictures_and_numbers(check: Visit, served: Served, comparison: Comparison) -> None:
     check.page.locator("#check_download:enabled").wait_for()
     with check.page.expect_download() as caught:
         check.page.click("#check_download")
     assert caught.value.suggested_filename == "group_comparison.zip"
-    comparison = compared(served)
     with zipfile.ZipFile(caught.value.path()) as archive:
         report = json.loads(archive.read("comparison.json"))
         assert [entry["strength"] for entry in report["settings"]] == [0.4, 0.7, 1.0, "auto"]
@@ -234,8 +247,7 @@ def test_titles_name_what_differs() -> None:
     assert isinstance(tiles[0].runtime, RuntimeOptions)
 
 
-def test_the_window_of_a_large_photo_is_cut_around_the_face(served: Served, tmp_path: Any) -> None:
-    comparison = compared(served)
+def test_the_window_of_a_large_photo_is_cut_around_the_face(comparison: Comparison, tmp_path: Any) -> None:
     value = viewer_value(comparison, 2, tmp_path, "en")
     assert value is not None
     window = read_photo(tmp_path / "A.png").pixels
