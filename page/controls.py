@@ -11,7 +11,7 @@ from gpen_core.models.watch import in_megabytes
 from gpen_core.models.weights import best_present, can_be_fetched, is_present
 from gpen_core.options import RuntimeOptions, allowed, default
 from page.jobs import why_no_half
-from page.languages import say, translate
+from page.languages import as_sentence, say, translate
 from page.site import Site
 from page.texts import ABOUT, MAX_FILE_SIZE
 from page.values import AUTOMATIC, owner_of
@@ -136,7 +136,7 @@ def control(site: Site, name: str) -> Any:
     limits, value = allowed(owner, name), _default(site, name)
     if name in ZERO_IS_AUTOMATIC:
         value = 0 if value == "auto" else value
-    info = site.shown(lambda language: as_sentence(translate(help_of(name), language)))
+    info = site.shown(lambda language: as_sentence(translate(help_of(name), language), language))
     words: dict[str, Any] = {"value": value, "label": site.label(LABELS[name]), "info": info, "elem_id": name}
     if limits.minimum is not None and limits.maximum is not None and limits.step is not None:
         return gr.Slider(limits.minimum, limits.maximum, step=limits.step, **words)
@@ -172,7 +172,3 @@ def _choices(name: str, choices: tuple[Any, ...]) -> list[Any]:
 def _choice_label(site: Site, name: str, choice: str) -> Any:
     words = CHOICES.get(name, {}).get(choice)
     return site.label(words) if words else choice
-
-
-def as_sentence(text: str) -> str:
-    return text if text.endswith(("。", ".")) else f"{text[0].upper()}{text[1:]}."

@@ -6,6 +6,7 @@ import logging
 import secrets
 import tempfile
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, wait
@@ -39,6 +40,8 @@ class Waiting:
     """Others come first."""
 
     num_ahead: int
+    seconds: float
+    """How long that may take; 0 where nobody has had a turn yet."""
 
 
 Step: TypeAlias = "Progress | Waiting"
@@ -52,6 +55,7 @@ class Turns:
     def __init__(self) -> None:
         self._line: deque[object] = deque()
         self._moved = threading.Condition()
+        self._usual_s = 0.0
 
     @contextmanager
     def take(self, report: Report) -> Iterator[None]:
@@ -61,8 +65,11 @@ class Turns:
             self._line.append(ticket)
         try:
             while num_ahead := self._wait(ticket):
-                report(Waiting(num_ahead))
+                report(Waiting(num_ahead, num_ahead * self._usual_s))
+            began_s = time.monotonic()
             yield
+            took_s = time.monotonic() - began_s
+            self._usual_s += (took_s - self._usual_s) * (0.3 if self._usual_s else 1.0)
         finally:
             with self._moved:
                 self._line.remove(ticket)

@@ -16,6 +16,31 @@ ENGLISH = "en"
 LANGUAGES = (ENGLISH, "zh-CN", "zh-TW")
 TRADITIONAL = {"tw", "hk", "mo", "hant"}
 LOCALES = Path(__file__).parent / "locales"
+NUMBER = r"[\d.,]+"
+NUMBERS = frozenset(
+    (
+        "asked",
+        "done",
+        "found",
+        "height",
+        "high",
+        "index",
+        "limit",
+        "low",
+        "mean",
+        "number",
+        "rest",
+        "seconds",
+        "shown",
+        "size",
+        "speed",
+        "tiles",
+        "total",
+        "used",
+        "width",
+    )
+)
+"""Fields that hold numbers only. Without this, `{done} of {total}` would be seen in many a sentence."""
 FIELD = re.compile(r"\{(\w+)\}")
 
 
@@ -70,6 +95,11 @@ def say(language: str, sentence: str, **values: Any) -> str:
     return _filled(template, texts)
 
 
+def as_sentence(text: str, language: str) -> str:
+    """A help text with its first letter and its full stop."""
+    return f"{text[0].upper()}{text[1:]}" + ("." if language == ENGLISH else "。")
+
+
 def _filled(template: str, values: dict[str, str]) -> str:
     # Not `format`, which would stumble over braces in a value or a path.
     return FIELD.sub(lambda field: values.get(field[1], field[0]), template)
@@ -90,7 +120,9 @@ def as_pattern(sentence: str) -> re.Pattern[str]:
     parts, seen, end = [], set[str](), 0
     for field in FIELD.finditer(sentence):
         name = field[1]
-        parts += [re.escape(sentence[end : field.start()]), f"(?P={name})" if name in seen else f"(?P<{name}>.+?)"]
+        any_value = NUMBER if name in NUMBERS else ".*?"
+        value = f"(?P={name})" if name in seen else f"(?P<{name}>{any_value})"
+        parts += [re.escape(sentence[end : field.start()]), value]
         seen.add(name)
         end = field.end()
     return re.compile("".join(parts) + re.escape(sentence[end:]), re.DOTALL)

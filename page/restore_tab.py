@@ -110,12 +110,11 @@ class Handlers:
     def stop(self, request: gr.Request) -> None:
         self._site.jobs.stop(session(request))
 
-    def watch(self, photo: Upload, *rest: Any) -> tuple[Any, Any]:
-        """Whether the result is still that of what is set; and what to remember of Advanced."""
+    def watch(self, photo: Upload, *rest: Any) -> Any:
+        """Whether the result is still that of what is set."""
         *values, finished = rest
         by_name = dict(zip(NAMES, values, strict=True))
-        is_stale = finished is not None and finished.source != source_of(photo, by_name)
-        return gr.HTML(visible=is_stale), {name: by_name[name] for name in NAMES if name not in BASIC}
+        return gr.HTML(visible=finished is not None and finished.source != source_of(photo, by_name))
 
 
 def restoration(site: Site, photo: Upload, values: dict[str, Any]) -> Callable[[Report], Finished]:
@@ -167,7 +166,7 @@ def build(site: Site) -> None:
     ordered = [controls[name] for name in NAMES]
     outputs = [status, *shown, stale, stop, gr.State(time_to_live=STATE_LIFE_S)]
     connect(Handlers(site), photo, ordered, run, stop, shown, outputs)
-    remember(Handlers(site), photo, controls, reset, half, stale, outputs[-1])
+    keep_settings(Handlers(site), photo, controls, reset, half, stale, outputs[-1])
 
 
 def advanced(site: Site) -> dict[str, Any]:
@@ -218,7 +217,7 @@ def connect(
         settled.success(**files, **latest)
 
 
-def remember(
+def keep_settings(
     handlers: Handlers,
     photo: gr.Image,
     controls: dict[str, Any],
@@ -228,20 +227,28 @@ def remember(
     finished: gr.State,
 ) -> None:
     """Mark results that are no longer those of the settings; keep Advanced in the visitor's browser."""
+    everything = [photo, *(controls[name] for name in NAMES), finished]
+    triggers = [one.change for one in everything]
+    gr.on(triggers, handlers.watch, everything, stale, preprocess=False, trigger_mode="always_last", **QUIET)
+
     memory = gr.BrowserState(None, storage_key=MEMORY_KEY, secret=MEMORY_SECRET)
     names = [name for name in NAMES if name not in BASIC]
     remembered = [controls[name] for name in names]
     defaults = {name: one.value for name, one in controls.items()}
 
-    def restore_settings(saved: dict[str, Any] | None) -> list[Any]:
+    def recall(saved: dict[str, Any] | None) -> list[Any]:
         known = {name: value for name, value in (saved or {}).items() if name in names and acceptable(name, value)}
         return [known.get(name, defaults[name]) for name in names]
 
-    everything = [photo, *(controls[name] for name in NAMES), finished]
-    triggers = [one.change for one in everything]
-    gr.on(triggers, handlers.watch, everything, [stale, memory], preprocess=False, trigger_mode="always_last", **QUIET)
-    reset.click(lambda: restore_settings(None), None, remembered, **QUIET)
-    half.input(lambda is_on: "fp16" if is_on else defaults["precision"], half, controls["precision"], **QUIET)
-    controls["precision"].change(lambda precision: precision == "fp16", controls["precision"], half, **QUIET)
+    def save(*values: Any) -> dict[str, Any]:
+        return dict(zip(names, values, strict=True))
+
+    keep: dict[str, Any] = {"fn": save, "inputs": remembered, "outputs": memory, **QUIET}
+    # `input` and not `change`, which the page's own start causes too, before it has recalled anything.
+    gr.on([one.input for one in remembered], **keep, trigger_mode="always_last")
+    reset.click(lambda: recall(None), None, remembered, **QUIET).then(**keep)
+    precision = controls["precision"]
+    half.input(lambda is_on: "fp16" if is_on else defaults["precision"], half, precision, **QUIET).then(**keep)
+    precision.change(lambda precision: precision == "fp16", precision, half, **QUIET)
     assert Context.root_block is not None
-    Context.root_block.load(restore_settings, memory, remembered, **QUIET)
+    Context.root_block.load(recall, memory, remembered, **QUIET)

@@ -122,15 +122,17 @@ def show_files(finished: Finished, tongue: str) -> Iterator[tuple[Any, Any, Any]
         report = Path(full).with_suffix(".json")
         report.write_text(json.dumps(finished.report(notes), indent=2, ensure_ascii=False), encoding="utf-8")
         ready = [gr.DownloadButton(value=path, interactive=True) for path in (full, str(report))]
-        yield _status(finished, notes, tongue), ready[0], ready[1]
+        yield _status(finished, notes, tongue, is_final=True), ready[0], ready[1]
 
 
-def _status(finished: Finished, notes: Sequence[str], tongue: str) -> str:
+def _status(finished: Finished, notes: Sequence[str], tongue: str, *, is_final: bool = False) -> str:
     result = finished.result
     notes = [*finished.chosen.notes, *result.notes, *notes]
     if max(result.photo.width, result.photo.height) > PREVIEW_LONG_SIDE_PX:
         notes.append(REDUCED.format(size=PREVIEW_LONG_SIDE_PX))
-    return status_html(translate(result.summary(), tongue), [translate(note, tongue) for note in notes])
+    return status_html(
+        translate(result.summary(), tongue), [translate(note, tongue) for note in notes], is_final=is_final
+    )
 
 
 def _pictures(result: RestoreResult, folder: str, tongue: str) -> Shown:

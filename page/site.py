@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from gpen_core.errors import PhotoError
 from gpen_core.options import RuntimeOptions
 from page.jobs import GetRestorer, Jobs, Step, Waiting
 from page.languages import LANGUAGES, language_of, say, translate
-from page.texts import GONE, NO_PHOTO, STAGES, WAITING
+from page.texts import GONE, NO_PHOTO, STAGES, WAITING, WAITING_S
 
 Upload: TypeAlias = dict[str, Any] | None
 """What Gradio knows of an uploaded file; its bytes are at `path`."""
@@ -99,7 +100,9 @@ def error_to_raise(sentence: str, language: str) -> gr.Error:
 def step_words(step: Step, language: str) -> tuple[float, str]:
     """How far work is, 0 to 1, and in words."""
     if isinstance(step, Waiting):
-        return 0.0, say(language, WAITING, number=step.num_ahead)
+        seconds = math.ceil(step.seconds)
+        words = say(language, WAITING_S if seconds else WAITING, number=step.num_ahead, seconds=seconds)
+        return 0.0, words
     begin, end, words = STAGES[step.stage]
     counted = step.detail or (f"{step.done} of {step.total}" if step.total > 1 else "")
     share = begin + (end - begin) * min(step.done / max(step.total, 1), 1)
@@ -107,8 +110,11 @@ def step_words(step: Step, language: str) -> tuple[float, str]:
     return share, f"{words} ({counted})" if words and counted else words or counted.capitalize()
 
 
-def status_html(headline: str, notes: list[str] | None = None, share: float | None = None) -> str:
-    """A sentence, what is to be noted, and a bar while work goes on."""
+def status_html(
+    headline: str, notes: list[str] | None = None, share: float | None = None, *, is_final: bool = False
+) -> str:
+    """A sentence, what is to be noted, and a bar while work goes on; `is_final` where nothing is to come."""
     items = "".join(f"<li>{escape(note)}</li>" for note in notes or [])
     bar = "" if share is None else f'<progress max="1" value="{share:.3f}" aria-hidden="true"></progress>'
-    return f"<p>{escape(headline)}</p>" + (f"<ul>{items}</ul>" if items else "") + bar
+    mark = ' class="final"' if is_final else ""
+    return f"<p{mark}>{escape(headline)}</p>" + (f"<ul>{items}</ul>" if items else "") + bar

@@ -9,11 +9,13 @@ CSS = """
 #status p { margin: 0; font-weight: 600; font-size: 1.05em }
 #status ul { margin: .4em 0 0; padding-left: 1.2em; list-style: disc }
 #status progress { width: 100%; height: 6px; margin-top: .5em; accent-color: #1d4ed8 }
+#status [data-testid="status-tracker"], .gradio-container [data-testid="status-tracker"] .error { display: none }
 #stale { background: #fef3c7; color: #78350f; border-radius: var(--block-radius); font-weight: 600 }
 .gradio-container:has(#stale:not(.hidden)) #results { opacity: .55 }
 #run, #stop, #download, #report { min-height: 44px }
 #pairs .grid-wrap { max-height: none; min-height: 0 }
 #pairs .thumbnail-item { aspect-ratio: 2.05 }
+@media (max-width: 640px) { #pairs .grid-container { grid-template-columns: 1fr } }
 #result img, #before img, #after img, #overview img { max-height: 60vh }
 """
 

@@ -56,11 +56,11 @@ def write_marked_preview(photo: Photo, marks: Sequence[Marked], path: str | Path
 
 def _draw(pixels: Pixels, mark: Marked, scale: float) -> None:
     color = SHOWN if mark.is_shown else OTHER
-    line_px = max(2, round(max(pixels.shape) / 600))
+    line_px = max(2, round(max(pixels.shape) / 500))
     x0, y0, x1, y1 = (round(value * scale) for value in mark.box)
     for shade, width in ((OUTLINE, line_px * 2), (color, line_px)):
         cv2.rectangle(pixels, (x0, y0), (x1, y1), shade, width, cv2.LINE_AA)
-    font, size = cv2.FONT_HERSHEY_SIMPLEX, line_px * 0.3
+    font, size = cv2.FONT_HERSHEY_SIMPLEX, line_px * 0.4
     (width, height), _ = cv2.getTextSize(mark.label, font, size, line_px)
     margin = line_px * 2
     # Inside the box where there is no room above it.

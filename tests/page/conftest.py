@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,7 +19,7 @@ from PIL import Image
 import app
 from gpen_core.options import RestoreOptions, RuntimeOptions
 from gpen_core.restorer import Restorer
-from gpen_core.types import OnProgress, Pixels
+from gpen_core.types import OnProgress, Pixels, Progress
 from page.jobs import Restorers
 from page.site import Site
 
@@ -47,6 +49,8 @@ class CountedCrops:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.num_calls = 0
+        self.may_go = threading.Event()
+        self.may_go.set()
         for name in ("size", "template", "model_name", "device_name", "strength_coefficients"):
             setattr(self, name, getattr(inner, name))
 
@@ -54,6 +58,8 @@ class CountedCrops:
         self, crops: Sequence[Pixels], on_progress: OnProgress, options: RestoreOptions | None = None
     ) -> RestoredCrops:
         self.num_calls += 1
+        while not self.may_go.wait(0.05):
+            on_progress(Progress("restore", 0, len(crops)))
         return self.inner.restore_crops(crops, on_progress, options)
 
 
@@ -78,6 +84,15 @@ class Served:
         if self.is_broken:
             raise RuntimeError("a fault of the program at /srv/secret")
         return self.restorer if model == MODEL else self.real(model, report, precision=precision, compile=compile)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, the network does not come to an end."""
+        self.crops.may_go.clear()
+        try:
+            yield
+        finally:
+            self.crops.may_go.set()
 
     def own_folders(self) -> list[Path]:
         return list(self.temporary.glob("gpen-*"))
@@ -137,8 +152,30 @@ class Visit:
         self.page.locator("#status", has_text=text).wait_for()
         return self.page.locator("#status").inner_text()
 
-    def download(self) -> tuple[str, Pixels]:
+    def settle(self) -> None:
+        """Until the files are written too."""
+        self.page.locator("#status .final").wait_for()
         self.page.locator("#download:enabled").wait_for()
+
+    def open_tab(self, name: str) -> None:
+        self.page.get_by_role("tab", name=name, exact=True).click()
+
+    def choose(self, name: str, choice: str) -> None:
+        """In a drop-down list of Advanced, which is opened."""
+        if not self.page.locator(f"#{name}").is_visible():
+            self.page.click("#advanced button")
+        self.page.click(f"#{name} input")
+        self.page.get_by_role("option", name=choice, exact=True).click()
+
+    def sizes_of(self, selector: str) -> list[list[int]]:
+        """Of pictures, in their own pixels, once they are loaded."""
+        images = f"[...document.querySelectorAll('{selector}')]"
+        self.page.wait_for_function(f"{images}.length && {images}.every(image => image.naturalWidth)")
+        sizes: list[list[int]] = self.page.evaluate(f"{images}.map(image => [image.naturalWidth, image.naturalHeight])")
+        return sizes
+
+    def download(self) -> tuple[str, Pixels]:
+        self.settle()
         with self.page.expect_download() as caught:
             self.page.click("#download")
         assert Path(caught.value.suggested_filename).suffix == ".png"
@@ -148,6 +185,13 @@ class Visit:
 @pytest.fixture
 def visit(browser: Browser, served: Served) -> Iterator[Visit]:
     visitor = Visit(browser, served.url)
+    yield visitor
+    visitor.context.close()
+
+
+@pytest.fixture
+def phone(browser: Browser, served: Served) -> Iterator[Visit]:
+    visitor = Visit(browser, served.url, viewport={"width": 390, "height": 844}, locale="zh-CN")
     yield visitor
     visitor.context.close()
 

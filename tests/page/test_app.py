@@ -26,78 +26,7 @@ from gpen_core.types import Progress
 from page import texts
 from page.jobs import Restorers
 from page.site import Site, read_upload, status_html, step_words
-from tests.page.conftest import ASTRONAUT, MODEL, ROOT, Served, Visit, pixels_of
-
-
-def test_visitor_restores_compares_and_downloads(visit: Visit, served: Served) -> None:
-    page = visit.page
-    visit.upload(ASTRONAUT)
-    page.click("#run")
-    status = visit.wait_for_status("1 of 1 face restored")
-    assert ASTRONAUT.name in status and MODEL in status and "cpu" in status and "strength 1" in status
-
-    page.locator("#result img").nth(1).wait_for()
-    page.wait_for_function("[...document.querySelectorAll('#result img')].every(image => image.naturalWidth)")
-    before, after = page.evaluate(
-        "[...document.querySelectorAll('#result img')].map(image => [image.naturalWidth, image.naturalHeight])"
-    )
-    assert before == after == list(Image.open(ASTRONAUT).size)
-    name, pixels = visit.download()
-    assert name == f"astronaut-small_{MODEL}.png"
-    np.testing.assert_array_equal(pixels, served.restorer.restore(ASTRONAUT).photo.pixels)
-
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert visit.complaints == []
-
-
-def test_strength_needs_no_second_run_of_the_network(visit: Visit, served: Served) -> None:
-    visit.upload(ASTRONAUT)
-    visit.page.click("#run")
-    visit.wait_for_status("strength 1")
-    num_calls = served.crops.num_calls
-    visit.page.locator("#strength [data-testid=range-input]").press("Home")
-    visit.wait_for_status("strength 0")
-    np.testing.assert_array_equal(visit.download()[1], read_photo(ASTRONAUT).pixels)
-    visit.page.locator("#automatic input").check()
-    visit.wait_for_status("strength auto")
-    assert served.crops.num_calls == num_calls
-
-    visit.page.click('#photo [aria-label="Remove Image"]')
-    visit.wait_for_status(texts.START)
-    assert visit.page.locator("#download").is_disabled()
-    assert visit.page.locator("#result img").count() == 0
-    assert visit.complaints == []
-
-
-def test_page_says_what_went_wrong(visit: Visit, served: Served, faceless: Path, tmp_path: Path) -> None:
-    page = visit.page
-    page.click("#run")
-    page.locator("#photo", has_text=texts.NO_PHOTO).wait_for()
-
-    visit.upload(faceless)
-    page.click("#run")
-    assert "no face found" in visit.wait_for_status("No face was found")
-    np.testing.assert_array_equal(visit.download()[1], pixels_of(faceless))
-
-    page.click('#photo [aria-label="Remove Image"]')
-    text = tmp_path / "letter.jpg"
-    text.write_text("Dear <b>all</b>")
-    visit.upload(text)
-    page.click("#run")
-    sentence = "The uploaded file could not be read as a photo"
-    visit.wait_for_status(sentence)
-    page.locator("[data-testid=toast-body]", has_text=sentence).wait_for()
-    assert page.locator("#download").is_disabled()
-
-    served.is_broken = True
-    try:
-        page.click("#run")
-        visit.wait_for_status("Something went wrong")
-        assert "/srv/secret" not in page.content()
-    finally:
-        served.is_broken = False
-    assert served.own_folders() == []
+from tests.page.conftest import ASTRONAUT, MODEL, ROOT, Served, pixels_of
 
 
 def test_endpoint_gives_file_and_report(client: Client, served: Served) -> None:
