@@ -1,9 +1,9 @@
 """Take the README's pictures of the page: starts the real one and uses it as a visitor would.
 
-    python docs/make_screenshots.py
+    python -m docs.make_screenshots
 
-Needs a Chromium and the fonts that its languages need (Debian: chromium, fonts-noto-cjk). Only pictures of `examples/` are
-shown, and the embedded starter runs, so that everyone gets the same.
+Needs a Chromium and the fonts that its languages need (Debian: chromium, fonts-noto-cjk). Only pictures of `examples/`
+are shown, and the embedded starter runs, so that everyone gets the same.
 """
 
 from __future__ import annotations
@@ -11,14 +11,9 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-os.environ["GPEN_OFFLINE"] = "1"
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
@@ -31,6 +26,7 @@ from page.site import Site
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+ROOT = Path(__file__).parents[1]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
@@ -44,8 +40,9 @@ def main() -> None:
     if executable is None:
         raise SystemExit("There is no Chromium here; install the package chromium.")
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["GRADIO_TEMP_DIR"] = folder
-        os.environ["GPEN_CACHE"] = os.environ["GPEN_WEIGHTS_DIR"] = os.environ["MODELSCOPE_CACHE"] = folder
+        os.environ["GPEN_OFFLINE"] = "1"
+        for name in ("GRADIO_TEMP_DIR", "GPEN_CACHE", "GPEN_WEIGHTS_DIR", "MODELSCOPE_CACHE"):
+            os.environ[name] = folder
         site = Site(Restorers(RuntimeOptions(device="cpu")))
         page = app.build_page(site)
         _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **app.launch_settings(site))

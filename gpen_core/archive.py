@@ -23,7 +23,11 @@ from gpen_core.types import OnProgress, Progress
 
 FAILURES_NAME = "failures.txt"
 MIB = 2**20
-STOPPED = "not restored, since the run was stopped before its turn"
+STOPPED = "Not restored, since the run was stopped before its turn."
+FULL_ZIP = "Not restored, since the ZIP holds at most {size} MB; send it with the next."
+FULL_DISK = "Not restored, since the disk of the server is nearly full."
+TOO_MANY = "At most {limit} photos are restored in one run; send this one with the next."
+TOO_LARGE = "At most {limit} megapixels are restored in one run; send this one with the next."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,17 +168,16 @@ class _Run:
         for photo, name in zip(photos, unique_names([photo.name for photo in photos]), strict=True):
             size = megapixels_of(photo.path) * scale**2
             if len(staged) >= self._limits.max_photos:
-                self._leave_out(name, f"at most {self._limits.max_photos} photos are restored in one run")
+                self._leave_out(name, TOO_MANY.format(limit=self._limits.max_photos))
             elif megapixels + size > self._limits.max_megapixels:
-                self._leave_out(name, f"at most {self._limits.max_megapixels:g} megapixels are restored in one run")
+                self._leave_out(name, TOO_LARGE.format(limit=f"{self._limits.max_megapixels:g}"))
             else:
                 megapixels += size
                 staged.append(_link(photo.path, self.originals / name))
         return staged
 
     def _leave_out(self, name: str, reason: str) -> None:
-        error = f"{reason[0].upper()}{reason[1:]}; send this one with the next."
-        self._beyond.append(ArchivedPhoto(name=name, output=None, status="skipped", error=error))
+        self._beyond.append(ArchivedPhoto(name=name, output=None, status="skipped", error=reason))
 
     def add(self, outcome: PhotoOutcome) -> ArchivedPhoto:
         """Move a photo's files into the ZIP, so that the disk holds them once."""
@@ -199,17 +202,16 @@ class _Run:
     def _check_space(self) -> None:
         size = self._container.fp.tell() if self._container.fp is not None else 0
         if size > self._limits.max_mib * MIB:
-            self._reason = f"not restored, since the ZIP holds at most {self._limits.max_mib} MB; send it with the next"
+            self._reason = FULL_ZIP.format(size=self._limits.max_mib)
         elif shutil.disk_usage(self.results).free < self._limits.min_free_mib * MIB:
-            self._reason = "not restored, since the disk of the server is nearly full"
+            self._reason = FULL_DISK
         else:
             return
         self._end.set()
 
     def left_over(self, staged: Sequence[Path]) -> Iterator[ArchivedPhoto]:
-        error = f"{self._reason[0].upper()}{self._reason[1:]}."
         stopped = [
-            ArchivedPhoto(name=path.name, output=None, status="skipped", error=error)
+            ArchivedPhoto(name=path.name, output=None, status="skipped", error=self._reason)
             for path in staged
             if path not in self._done
         ]

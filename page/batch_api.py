@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from page.api_text import described
 from page.batch_job import ZIP_NAME, BatchJob
 from page.batch_tab import files_input, named_files, settings_controls
 from page.jobs import sentence_of
@@ -20,6 +21,7 @@ class Endpoint:
     def __init__(self, site: Site) -> None:
         self._site = site
 
+    @described(photos="JPEG, PNG, WebP, TIFF or HEIC files; one that cannot be read does not stop the others")
     def restore_batch(
         self,
         photos: Sequence[Upload] | None,
@@ -51,15 +53,6 @@ class Endpoint:
         """Restore the faces in many photos.
 
         Returns a ZIP of the results, and a report of what became of each photo.
-
-        Args:
-            photos: JPEG, PNG, WebP, TIFF or HEIC files. One that cannot be read does not stop the others.
-            model: name of the network, for instance starter-256.
-            strength: 0 gives the photos as they were, 1 the full restoration.
-            automatic_strength: choose the strength for each face from its noise and sharpness instead.
-            scale: size of the results, exactly this many times each photo's width and height, 1 to 4.
-            format: same, png, jpeg, webp or tiff.
-            strip_metadata: leave out place, date and camera.
         """
         given = dict(locals())
         tongue = language(request)

@@ -55,7 +55,7 @@ def presets() -> dict[str, tuple[Choice, ...]]:
         default(RestoreOptions, "tile_px"),
         default(RuntimeOptions, "precision"),
     )
-    strengths: list[Strength] = [0.4, 0.7, 1.0]
+    strengths: list[Strength] = [1.0, 0.7, 0.4]
     if model.strength_coefficients is not None:
         strengths.append("auto")
     models = [spec.name for spec in SPECS.values() if spec.role == "generator" and is_present(spec)]

@@ -80,7 +80,7 @@ def _seconds(outcome: SettingOutcome, tongue: str) -> str:
     seconds = outcome.seconds or 0.0
     if outcome.has_run_network:
         return f"{seconds:.2f}"
-    return say(tongue, NO_NETWORK, milliseconds=f"{1000 * seconds:.0f}")
+    return say(tongue, NO_NETWORK, milliseconds=max(1, round(1000 * seconds)))
 
 
 def _memory(mib: float | None) -> str:

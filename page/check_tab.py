@@ -48,7 +48,7 @@ WORDS = {
     "out": "Zoom out",
     "in": "Zoom in",
     "fit": "All of it",
-    "difference": "Differences to A, 8 times",
+    "difference": "Differences to {letter}, 8 times",
     "before": "The photo before",
     "hint": "Drag to move all pictures together, or click a point to bring it into the middle. Ctrl and wheel, or two"
     " fingers, zoom. Keys: arrows move, + and − zoom, 0 is 100 %, D shows differences, the space bar held shows the"
@@ -185,6 +185,7 @@ def viewer_value(comparison: Comparison, place: int, folder: Path, tongue: str) 
         else:
             cell["image"] = part_file(outcome.photo.pixels, window, folder / f"{letter}.png")
         cells.append(cell)
+    letter = LETTERS[comparison.reference]
     return {
         "cells": cells,
         "reference": cells[comparison.reference]["image"],
@@ -193,7 +194,7 @@ def viewer_value(comparison: Comparison, place: int, folder: Path, tongue: str) 
         "height": window[3] - window[1],
         "x": x - window[0],
         "y": y - window[1],
-        "words": {name: say(tongue, words) for name, words in WORDS.items()},
+        "words": {name: say(tongue, words, letter=letter) for name, words in WORDS.items()},
     }
 
 

@@ -28,7 +28,7 @@ from tests.page.conftest import GROUP, MODEL, Served, Visit, pixels_of
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-SETTINGS = [Choice(MODEL, strength, "auto", "auto").to_setting() for strength in (0.4, 0.7, 1.0, "auto")]
+SETTINGS = [Choice(MODEL, strength, "auto", "auto").to_setting() for strength in (1.0, 0.7, 0.4, "auto")]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_the_zip_holds_pictures_and_numbers(check: Visit, served: Served, compar
     assert caught.value.suggested_filename == "group_comparison.zip"
     with zipfile.ZipFile(caught.value.path()) as archive:
         report = json.loads(archive.read("comparison.json"))
-        assert [entry["strength"] for entry in report["settings"]] == [0.4, 0.7, 1.0, "auto"]
+        assert [entry["strength"] for entry in report["settings"]] == [1.0, 0.7, 0.4, "auto"]
         with archive.open("group_D_starter-256.png") as file:
             assert comparison.outcomes[3].photo is not None
             np.testing.assert_array_equal(pixels_of(file), comparison.outcomes[3].photo.pixels)  # type: ignore[arg-type]
@@ -239,7 +239,7 @@ def test_titles_name_what_differs() -> None:
         return say("en", sentence, **values)
 
     assert [title_of(each, SETTINGS, words) for each in SETTINGS[::3]] == [
-        "starter-256 · strength 0.4",
+        "starter-256 · strength 1.0",
         "starter-256 · strength auto",
     ]
     tiles = [Choice(MODEL, 1.0, tile, "auto").to_setting() for tile in (0, 128)]
