@@ -75,6 +75,10 @@ class Endpoint:
             yield str(Path(path, ZIP_NAME)), job.to_report()
 
 
+# Gradio 6.31 hands an MCP tool no list of files, and one that cannot work is not offered.
+Endpoint.restore_batch._mcp_type = "none"  # type: ignore[attr-defined]
+
+
 def build(site: Site) -> None:
     """Add the endpoint to the current `gr.Blocks`."""
     with gr.Row(visible=False):
