@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: setup setup-dev browser run test lint format bench screenshots space clean
+.PHONY: setup setup-dev run test test-browser lint format bench screenshots space clean
 
 setup: $(VENV)/.ready
 
@@ -36,6 +36,9 @@ format: setup-dev
 
 test: lint
 	$(BIN)/python -m pytest $(ARGS)
+
+test-browser: setup-dev
+	$(BIN)/python -m pytest tests/page -m "browser or not browser" $(ARGS)
 
 bench: setup-dev
 	$(BIN)/python -m benchmarks.generator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -80,10 +81,11 @@ class Endpoints:
 
 def build(site: Site) -> None:
     """Add the endpoints to the current `gr.Blocks`."""
+    plain = replace(site, is_plain=True)
     with gr.Row(visible=False):
-        controls = {"model": model_choice(site), AUTOMATIC: automatic_choice(site)}
-        controls |= {name: control(site, name) for name in NAMES if name not in controls}
-        inputs = [photo_input(site), *(controls[name] for name in NAMES)]
+        controls = {"model": model_choice(plain), AUTOMATIC: automatic_choice(plain)}
+        controls |= {name: control(plain, name) for name in NAMES if name not in controls}
+        inputs = [photo_input(plain), *(controls[name] for name in NAMES)]
     gr.Button(visible=False).click(
         Endpoints(site).restore,
         inputs,

@@ -57,6 +57,11 @@ class Turns:
         self._moved = threading.Condition()
         self._usual_s = 0.0
 
+    @property
+    def num_waiting(self) -> int:
+        """Those who wait, and the one who has it."""
+        return len(self._line)
+
     @contextmanager
     def take(self, report: Report) -> Iterator[None]:
         """Wait for the device and hold it inside; `report` hears how many come first, and may raise."""

@@ -89,7 +89,7 @@ def build_result(site: Site) -> Shown:
             with gr.Tab(site.label("Side by side")), gr.Row():
                 first = gr.Image(**picture, label=before, alt_text=site.label("The photo before"), elem_id="before")
                 second = gr.Image(**picture, label=after, alt_text=site.label("The restored photo"), elem_id="after")
-            with gr.Tab(site.label("Faces"), elem_id="faces"):
+            with gr.Tab(site.label("Faces")):
                 ticks = gr.CheckboxGroup([], label=site.label("Faces that are restored"), elem_id="ticks")
                 alt = site.label("The photo with a numbered box around each face")
                 overview = gr.Image(**picture, label=site.label("Where they are"), alt_text=alt, elem_id="overview")

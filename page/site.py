@@ -19,7 +19,7 @@ from gradio.utils import get_upload_folder, is_in_or_equal
 from gpen_core.errors import PhotoError
 from gpen_core.options import RuntimeOptions
 from page.jobs import GetRestorer, Jobs, Step, Waiting
-from page.languages import LANGUAGES, language_of, say, translate
+from page.languages import ENGLISH, LANGUAGES, language_of, say, translate
 from page.texts import GONE, NO_PHOTO, STAGES, WAITING, WAITING_S
 
 Upload: TypeAlias = dict[str, Any] | None
@@ -36,6 +36,8 @@ class Site:
     jobs: Jobs = field(default_factory=Jobs)
     labels: dict[str, dict[str, str]] = field(default_factory=lambda: {language: {} for language in LANGUAGES})
     """For `gr.I18n`: by language, what each key stands for."""
+    is_plain: bool = False
+    """Texts are plain English: for programs, which have no browser to translate them."""
 
     def label(self, sentence: str, **values: Any) -> Any:
         """A text that the browser shows in its own language: in labels, helps, choices, buttons, Markdown."""
@@ -43,6 +45,8 @@ class Site:
 
     def shown(self, build: Callable[[str], str]) -> Any:
         """The same for a text made of several sentences: `build` gives it in a language."""
+        if self.is_plain:
+            return build(ENGLISH)
         texts = {language: build(language) for language in LANGUAGES}
         key = "gpen-" + hashlib.sha256(texts[LANGUAGES[0]].encode()).hexdigest()[:16]
         for language, text in texts.items():

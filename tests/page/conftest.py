@@ -114,11 +114,16 @@ def client(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Client:
     return Client(served.url, download_files=tmp_path_factory.mktemp("client"), verbose=False)
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def find_browser() -> str:
     executable = next(filter(None, map(shutil.which, BROWSERS)), None)
     if executable is None:
         pytest.skip("no Chromium here; install the package chromium")
+    return executable
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    executable = find_browser()
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

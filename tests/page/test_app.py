@@ -1,8 +1,7 @@
-"""The page as its users meet it: in a real browser, and over its endpoint."""
+"""The command that serves the page."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -10,191 +9,9 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pytest
-from gradio_client import Client, handle_file
-from gradio_client.exceptions import AppError
-from PIL import Image
-
-import app
-from gpen_core.errors import PhotoError
-from gpen_core.options import RestoreOptions, RuntimeOptions, allowed, default
-from gpen_core.photo.io import read_photo
-from gpen_core.types import Progress
 from page import texts
-from page.jobs import Restorers
-from page.site import Site, read_upload, status_html, step_words
-from tests.page.conftest import ASTRONAUT, MODEL, ROOT, Served, pixels_of
-
-
-def test_endpoint_gives_file_and_report(client: Client, served: Served) -> None:
-    file, report = client.predict(photo=handle_file(ASTRONAUT), strength=0.5, scale=2, api_name="/restore")
-    expected = served.restorer.restore(ASTRONAUT, RestoreOptions(strength=0.5, scale=2))
-    np.testing.assert_array_equal(pixels_of(file), expected.photo.pixels)
-    assert (report["faces_restored"], report["model"], report["strength"]) == (1, MODEL, 0.5)
-    assert report["size"] == [640, 640]
-    assert served.own_folders() == []
-
-
-def test_endpoint_chooses_the_strength_of_each_face(client: Client, served: Served) -> None:
-    file, report = client.predict(photo=handle_file(ASTRONAUT), automatic_strength=True, api_name="/restore")
-    expected = served.restorer.restore(ASTRONAUT, RestoreOptions(strength="auto"))
-    np.testing.assert_array_equal(pixels_of(file), expected.photo.pixels)
-    assert report["strength"] == "auto"
-    assert 0 < report["faces"][0]["strength"] <= 1
-
-
-def test_endpoint_restores_whole_pictures(client: Client, served: Served, tmp_path: Path) -> None:
-    small = tmp_path / "small.png"
-    Image.open(ASTRONAUT).crop((150, 50, 310, 210)).save(small)
-    values = {"mode": "whole", "tile_px": 128, "overlap_px": 0, "scale": 1.5}
-    file, report = client.predict(photo=handle_file(small), **values, api_name="/restore")
-    expected = served.restorer.restore(small, RestoreOptions(mode="whole", tile_px=128, scale=1.5))
-    np.testing.assert_array_equal(pixels_of(file), expected.photo.pixels)
-    assert report["size"] == [240, 240]
-    assert report["whole_tile"] == {"tile_px": 128, "overlap_px": 32, "num_tiles": 9}
-
-
-def test_endpoint_is_the_only_public_one(client: Client) -> None:
-    endpoints = client.view_api(return_format="dict", print_info=False)
-    assert endpoints["unnamed_endpoints"] == {}
-    assert list(endpoints["named_endpoints"]) == ["/restore"]
-    parameters = endpoints["named_endpoints"]["/restore"]["parameters"]
-    assert [parameter["parameter_name"] for parameter in parameters] == [
-        "photo",
-        "model",
-        "strength",
-        "automatic_strength",
-        "scale",
-        "mode",
-        "background",
-        "tile_px",
-        "overlap_px",
-    ]
-
-
-@pytest.mark.parametrize("mode", ["RGB", "RGBA", "I;16", "CMYK"])
-def test_core_receives_the_uploaded_bytes(client: Client, tmp_path: Path, mode: str) -> None:
-    """Gradio's own reading would re-encode, flatten or clip all but the first of these."""
-    ramp = np.linspace(0, 65535, 64 * 48).reshape(48, 64)
-    if mode == "I;16":
-        image = Image.fromarray(ramp.astype(np.uint16))
-    else:
-        bands = [np.roll(ramp // 257, shift, axis=1).astype(np.uint8) for shift in range(len(mode))]
-        image = Image.merge(mode, [Image.fromarray(band) for band in bands])
-    path = tmp_path / f"ramp.{'tif' if mode == 'CMYK' else 'png'}"
-    image.save(path)
-    photo = read_photo(path)
-    file, report = client.predict(photo=handle_file(path), api_name="/restore")
-    assert any("No face was found" in note for note in report["notes"])
-    # Not with Pillow, which cuts the lower 8 of 16 bits off where the reader rounds.
-    np.testing.assert_array_equal(read_photo(file).pixels, photo.pixels)
-    if photo.alpha is not None:
-        np.testing.assert_array_equal(np.asarray(Image.open(file).getchannel("A")), photo.alpha)
-    assert (photo.alpha is not None) == (mode == "RGBA")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("letter.jpg", b"Dear all", "not a picture in a known format"),
-        ("phone.heic", b"\0\0\0\x18ftypheic" + bytes(64), "a damaged HEIC picture, so export it again"),
-        ("phone.jpg", b"\0\0\0\x18ftypheic" + bytes(64), "a damaged HEIC picture, so export it again"),
-        ("half.jpg", ASTRONAUT.read_bytes()[:4000], "% of the picture is missing"),
-        ("empty.png", b"", "the file is empty"),
-    ],
-    ids=["text", "heic", "heic named jpg", "half a jpeg", "empty"],
-)
-def test_unreadable_file_gives_one_sentence(
-    client: Client, served: Served, tmp_path: Path, name: str, content: bytes, sentence: str
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(AppError, match=sentence) as caught:
-        client.predict(photo=handle_file(tmp_path / name), api_name="/restore")
-    assert "Traceback" not in str(caught.value) and "/" not in str(caught.value)
-    assert served.own_folders() == []
-
-
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
-        ({"photo": None}, "Add a photo first"),
-        ({"strength": 1.5}, "choose a number from 0 to 1"),
-        ({"scale": 5}, "choose a number from 1 to 4"),
-        ({"model": "gpen-bfr-2048"}, "put GPEN-BFR-2048.pth"),
-        ({"model": "gpen"}, "the nearest names are|choose one of"),
-    ],
-)
-def test_wrong_value_gives_one_sentence(
-    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, values: dict[str, Any], sentence: str
-) -> None:
-    monkeypatch.setenv("GPEN_WEIGHTS_DIR", str(tmp_path))
-    with pytest.raises(AppError, match=sentence):
-        client.predict(**{"photo": handle_file(ASTRONAUT), **values}, api_name="/restore")
-
-
-def test_controls_come_from_the_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("GPEN_CACHE", str(tmp_path))
-    (tmp_path / "GPEN-BFR-1024.pth").write_text("read when it is used")
-    (tmp_path / "GPEN-BFR-512.pth").write_text("not 284 MB")
-    site = Site(lambda model, report, **asked: pytest.fail("building the page asked for a restorer"))
-    page = app.build_page(site)
-    config = page.get_config_file()
-    controls = {part["props"].get("elem_id"): part["props"] for part in config["components"]}
-    strength, scale, model = controls["strength"], controls["scale"], controls["model"]
-    limits = allowed(RestoreOptions, "strength")
-    assert (strength["minimum"], strength["maximum"], strength["step"]) == (limits.minimum, limits.maximum, limits.step)
-    assert strength["value"] == default(RestoreOptions, "strength")
-    assert limits.help.lower() in site.labels["en"][strength["info"].key].lower()
-    limits = allowed(RestoreOptions, "scale")
-    assert (scale["minimum"], scale["maximum"], scale["step"]) == (limits.minimum, limits.maximum, limits.step)
-    assert tuple(value for _, value in controls["mode"]["choices"]) == allowed(RestoreOptions, "mode").choices
-    assert [value for _, value in controls["background"]["choices"]] == ["auto", "off"]
-    for name in ("tile_px", "overlap_px"):
-        assert controls[name]["maximum"] == allowed(RestoreOptions, name).maximum
-    assert scale["value"] == default(RestoreOptions, "scale")
-    assert [value for _, value in model["choices"]] == [MODEL, "gpen-bfr-1024"]
-    assert model["value"] == "gpen-bfr-1024"
-    assert "gpen-bfr-512" in site.labels["en"][model["info"].key]
-    about = next(text for text in site.labels["en"].values() if "**Models.**" in text)
-    assert str(tmp_path) not in about and "GPEN-BFR-512.pth" in about and "CC0" in about and "non-commercial" in about
-    assert "no licence file" in site.labels["en"][controls["licence"]["value"].key]
-
-
-def test_texts_are_escaped() -> None:
-    assert status_html("<b>", ["<script>"]) == "<p>&lt;b&gt;</p><ul><li>&lt;script&gt;</li></ul>"
-
-
-def test_only_uploads_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    uploads = tmp_path / "uploads"
-    uploads.mkdir()
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(uploads))
-    (uploads / "photo.jpg").write_bytes(b"uploaded")
-    (tmp_path / "secret.jpg").write_bytes(b"secret")
-    assert read_upload({"path": str(uploads / "photo.jpg")}) == ("photo.jpg", b"uploaded")
-    for path in (uploads / "gone.jpg", uploads, uploads / ".." / "secret.jpg", tmp_path / "secret.jpg", "photo.jpg"):
-        with pytest.raises(PhotoError, match="not on the server, or no longer; add it again"):
-            read_upload({"path": str(path)})
-
-
-def test_endpoint_reads_no_file_of_the_server(served: Served) -> None:
-    """Gradio passes on any path that comes without its mark of an uploaded file."""
-    answer = _post(served.url, {"path": str(ASTRONAUT)})
-    assert "not on the server, or no longer" in answer
-    assert ".png" not in answer
-
-
-def _post(url: str, photo: Any) -> str:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    call = f"{url}gradio_api/call/restore"
-    body = json.dumps({"data": [photo, MODEL, 1, False, 1, "faces", "auto", 0, 0]}).encode()
-    with opener.open(urllib.request.Request(call, body, {"Content-Type": "application/json"})) as answer:
-        event = json.load(answer)["event_id"]
-    with opener.open(f"{call}/{event}") as answer:
-        return str(answer.read().decode())
-
+from tests.page.conftest import ROOT
 
 IMPORT_WITHOUT_SOCKETS = """
 import asyncio, socket, sys, threading
@@ -253,15 +70,3 @@ def test_command_names_a_wrong_device() -> None:
     answer = subprocess.run([sys.executable, "app.py", "--device", "tpu"], cwd=ROOT, capture_output=True, text=True)
     assert answer.returncode == 2
     assert "device is 'tpu'; choose auto, cpu, cuda" in answer.stderr
-
-
-def test_compiling_is_shown_in_words():
-    words = "compiling for 512 px, first time only"
-    assert step_words(Progress("compile", 0, 1, words), "en") == (0.3, words.capitalize())
-    share, sentence = step_words(Progress("restore", 1, 2), "en")
-    assert (round(share, 2), sentence) == (0.6, "Restoring faces (1 of 2)")
-
-
-def test_how_it_runs_is_told_at_the_start():
-    loaded = Restorers(RuntimeOptions(device="cpu", batch_size=2, unload_after_s=600))(MODEL, print)
-    assert loaded.model_name == MODEL

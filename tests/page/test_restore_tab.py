@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,7 +14,10 @@ from PIL import Image
 from gpen_core.options import OutputOptions
 from gpen_core.photo.io import read_photo
 from page import texts
-from tests.page.conftest import ASTRONAUT, GROUP, MODEL, Served, Visit, pixels_of
+from tests.page.conftest import ASTRONAUT, BROWSER_FLAGS, GROUP, MODEL, Served, Visit, find_browser, pixels_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 def test_visitor_restores_compares_and_downloads(visit: Visit, served: Served, tmp_path: Path) -> None:
@@ -184,7 +189,7 @@ def test_download_keeps_format_and_metadata_as_asked(visit: Visit, served: Serve
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_serious_barrier(browser, served: Served, scheme: str) -> None:
+def test_no_serious_barrier(browser: Browser, served: Served, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     visitor = Visit(browser, f"{served.url}?__theme={scheme}")
@@ -198,3 +203,53 @@ def test_no_serious_barrier(browser, served: Served, scheme: str) -> None:
     serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
     visitor.context.close()
     assert serious == []
+
+
+def test_work_ends_when_the_visitor_leaves(browser: Browser, served: Served) -> None:
+    visitor = Visit(browser, served.url)
+    visitor.upload(ASTRONAUT)
+    with served.held():
+        visitor.page.click("#run")
+        visitor.wait_for_status("Restoring faces")
+        visitor.context.close()
+        for _ in range(100):
+            if served.site.jobs.device.num_waiting == 0:
+                break
+            time.sleep(0.1)
+        assert served.site.jobs.device.num_waiting == 0
+
+
+@pytest.mark.browser
+def test_two_visitors_at_once_each_see_their_own(browser: Browser, served: Served) -> None:
+    first, second = Visit(browser, served.url), Visit(browser, served.url, locale="zh-TW")
+    first.upload(GROUP)
+    second.upload(ASTRONAUT)
+    with served.held():
+        first.page.click("#run")
+        first.wait_for_status("Restoring faces")
+        second.page.click("#run")
+        second.wait_for_status("正在等待他人的照片：前面還有 1 張")
+    assert "3 of 3" in first.wait_for_status("3 of 3 faces restored")
+    assert "1/1" in second.wait_for_status("已修復 1/1 張人臉")
+    assert first.sizes_of("#result img")[1] == list(Image.open(GROUP).size)
+    assert second.sizes_of("#result img")[1] == list(Image.open(ASTRONAUT).size)
+    for visitor in (first, second):
+        assert visitor.complaints == []
+        visitor.context.close()
+
+
+@pytest.mark.browser
+def test_photo_from_the_camera(served: Served) -> None:
+    from playwright.sync_api import sync_playwright
+
+    flags = [*BROWSER_FLAGS, "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=flags)
+        visitor = Visit(browser, served.url, permissions=["camera"])
+        visitor.page.locator("#photo [data-testid=source-select] button").nth(1).click()
+        visitor.page.locator("#photo button[title='grant webcam access']").click()
+        visitor.page.get_by_label("capture photo").click()
+        visitor.page.locator("#photo img").wait_for()
+        visitor.page.click("#run")
+        visitor.wait_for_status("px ·")
+        browser.close()
