@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: setup setup-dev run test test-browser lint format bench clean
+.PHONY: setup setup-dev run test test-browser lint format bench screenshots space clean
 
 setup: $(VENV)/.ready
 
@@ -45,6 +45,16 @@ bench: setup-dev
 	$(BIN)/python -m benchmarks.pipeline
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.startup
+
+screenshots: setup-dev
+	$(BIN)/python -m docs.make_screenshots
+
+# What to push to a Hugging Face Space: this checkout's last commit, with the front matter that a Space reads.
+space:
+	rm -rf build/space && mkdir -p build/space
+	git archive HEAD | tar -x -C build/space
+	cat space/front-matter.yml README.md > build/space/README.md
+	cp space/pre-requirements.txt build/space/
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -24,7 +24,7 @@ from gpen_core.errors import GpenError, OptionError
 from gpen_core.models.registry import SPECS, STARTER, get_spec
 from gpen_core.models.weights import best_present, describe_identity, is_present
 from gpen_core.options import RuntimeOptions, allowed, default
-from page import api, restore_tab
+from page import api, batch_api, batch_tab, check_tab, restore_tab
 from page.jobs import Restorers
 from page.languages import say
 from page.site import Site
@@ -33,7 +33,7 @@ from page.theme import CSS, theme
 
 RUNTIME_FLAGS = ("device", "precision", "compile", "unload_after_s")
 CACHE_SWEEP_S, CACHE_LIFE_S = 3600, 7200
-TABS = (("Restore", restore_tab.build),)
+TABS = (("Restore", restore_tab.build), ("Quality check", check_tab.build), ("Many photos", batch_tab.build))
 
 
 def build_page(site: Site) -> gr.Blocks:
@@ -41,6 +41,7 @@ def build_page(site: Site) -> gr.Blocks:
     page: gr.Blocks
     with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=(CACHE_SWEEP_S, CACHE_LIFE_S)) as page:
         api.build(site)  # first, so that its names are its own
+        batch_api.build(site)
         gr.Markdown(site.shown(lambda language: f"# {say(language, HEADING)}\n{say(language, WARNING)}"))
         with gr.Tabs():
             for name, build in TABS:

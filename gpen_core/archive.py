@@ -23,7 +23,11 @@ from gpen_core.types import OnProgress, Progress
 
 FAILURES_NAME = "failures.txt"
 MIB = 2**20
-STOPPED = "not restored, since the run was stopped before its turn"
+STOPPED = "Not restored, since the run was stopped before its turn."
+FULL_ZIP = "Not restored, since the ZIP holds at most {size} MB; send it with the next."
+FULL_DISK = "Not restored, since the disk of the server is nearly full."
+TOO_MANY = "At most {limit} photos are restored in one run; send this one with the next."
+TOO_LARGE = "At most {limit} megapixels are restored in one run; send this one with the next."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,9 +99,9 @@ def restore_to_zip(
     """
     if not photos:
         raise OptionError("There are no photos to restore; add some first.")
-    limits, stop = limits or ArchiveLimits(), stop or threading.Event()
+    ending = _Ending(stop or threading.Event(), on_progress)
     with tempfile.TemporaryDirectory(prefix=".gpen-", dir=archive.parent) as folder, _open_zip(archive) as container:
-        run = _Run(Path(folder), container, limits, stop)
+        run = _Run(Path(folder), container, limits or ArchiveLimits(), ending.now)
         staged = run.stage(photos, float(options.scale))
         outcomes = restore_folder(
             restorer,
@@ -106,9 +110,9 @@ def restore_to_zip(
             options,
             root=run.originals,
             written=written,
-            stop=stop,
+            stop=ending.now,
             load=Path.read_bytes,
-            on_progress=_stopping(stop, on_progress),
+            on_progress=ending.report,
         )
         for outcome in outcomes if staged else ():
             yield run.add(outcome)
@@ -116,16 +120,21 @@ def restore_to_zip(
         run.add_reports()
 
 
-def _stopping(stop: threading.Event, on_progress: OnProgress | None) -> OnProgress:
-    """Ends what is in the works when `stop` is set, all but the blending of photos that the network has finished."""
+class _Ending:
+    """Brings the run to its end once the caller has stopped it, or no more fits."""
 
-    def report(step: Progress) -> None:
-        if stop.is_set() and step.stage != "blend":
+    def __init__(self, stop: threading.Event, on_progress: OnProgress | None) -> None:
+        self.now = threading.Event()
+        self._stop, self._on_progress = stop, on_progress
+
+    def report(self, step: Progress) -> None:
+        """Ends what is in the works, all but the blending of photos that the network has finished."""
+        if self._stop.is_set():
+            self.now.set()
+        if self.now.is_set() and step.stage != "blend":
             raise Cancelled("Stopped.")
-        if on_progress is not None:
-            on_progress(step)
-
-    return report
+        if self._on_progress is not None:
+            self._on_progress(step)
 
 
 @contextmanager
@@ -143,10 +152,10 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 class _Run:
     """The files of one run, and what became of them."""
 
-    def __init__(self, folder: Path, container: zipfile.ZipFile, limits: ArchiveLimits, stop: threading.Event) -> None:
+    def __init__(self, folder: Path, container: zipfile.ZipFile, limits: ArchiveLimits, end: threading.Event) -> None:
         self.originals, self.results = folder / "originals", folder / "results"
         self.originals.mkdir()
-        self._container, self._limits, self._stop = container, limits, stop
+        self._container, self._limits, self._end = container, limits, end
         self._done: set[Path] = set()
         self._beyond: list[ArchivedPhoto] = []
         self._failures: list[str] = []
@@ -159,17 +168,16 @@ class _Run:
         for photo, name in zip(photos, unique_names([photo.name for photo in photos]), strict=True):
             size = megapixels_of(photo.path) * scale**2
             if len(staged) >= self._limits.max_photos:
-                self._leave_out(name, f"at most {self._limits.max_photos} photos are restored in one run")
+                self._leave_out(name, TOO_MANY.format(limit=self._limits.max_photos))
             elif megapixels + size > self._limits.max_megapixels:
-                self._leave_out(name, f"at most {self._limits.max_megapixels:g} megapixels are restored in one run")
+                self._leave_out(name, TOO_LARGE.format(limit=f"{self._limits.max_megapixels:g}"))
             else:
                 megapixels += size
                 staged.append(_link(photo.path, self.originals / name))
         return staged
 
     def _leave_out(self, name: str, reason: str) -> None:
-        error = f"{reason[0].upper()}{reason[1:]}; send this one with the next."
-        self._beyond.append(ArchivedPhoto(name=name, output=None, status="skipped", error=error))
+        self._beyond.append(ArchivedPhoto(name=name, output=None, status="skipped", error=reason))
 
     def add(self, outcome: PhotoOutcome) -> ArchivedPhoto:
         """Move a photo's files into the ZIP, so that the disk holds them once."""
@@ -194,17 +202,16 @@ class _Run:
     def _check_space(self) -> None:
         size = self._container.fp.tell() if self._container.fp is not None else 0
         if size > self._limits.max_mib * MIB:
-            self._reason = f"not restored, since the ZIP holds at most {self._limits.max_mib} MB; send it with the next"
+            self._reason = FULL_ZIP.format(size=self._limits.max_mib)
         elif shutil.disk_usage(self.results).free < self._limits.min_free_mib * MIB:
-            self._reason = "not restored, since the disk of the server is nearly full"
+            self._reason = FULL_DISK
         else:
             return
-        self._stop.set()
+        self._end.set()
 
     def left_over(self, staged: Sequence[Path]) -> Iterator[ArchivedPhoto]:
-        error = f"{self._reason[0].upper()}{self._reason[1:]}."
         stopped = [
-            ArchivedPhoto(name=path.name, output=None, status="skipped", error=error)
+            ArchivedPhoto(name=path.name, output=None, status="skipped", error=self._reason)
             for path in staged
             if path not in self._done
         ]

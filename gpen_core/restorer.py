@@ -162,6 +162,11 @@ class Restorer:
         return None if is_off else self._upscaler, ()
 
     @property
+    def runtime(self) -> RuntimeOptions:
+        """How its networks run, as it was asked for."""
+        return self._runtime
+
+    @property
     def batch_size(self) -> int:
         """Faces that one call of the network takes."""
         return self._runtime.batch_size

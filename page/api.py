@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from page.api_text import described
 from page.controls import automatic_choice, control, model_choice, photo_input
 from page.jobs import sentence_of
 from page.restore_tab import MAX_AT_ONCE, restoration
@@ -22,6 +23,7 @@ class Endpoints:
     def __init__(self, site: Site) -> None:
         self._site = site
 
+    @described(photo="a JPEG, PNG, WebP, TIFF or HEIC file")
     def restore(
         self,
         photo: Upload,

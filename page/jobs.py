@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -20,6 +21,7 @@ from gpen_core.errors import Cancelled, GpenError
 from gpen_core.models.places import weights_folder
 from gpen_core.options import RuntimeOptions
 from gpen_core.types import OnProgress, Progress
+from page.zero_gpu import load_restorer
 
 if TYPE_CHECKING:
     from gpen_core.restorer import Restorer
@@ -123,13 +125,15 @@ class Jobs:
                 future.set_exception(error)
 
         with self._stoppable(visitor, stop):
-            threading.Thread(target=target, name="gpen-job", daemon=True).start()
+            # In the visitor's context, by which ZeroGPU knows whose quota it is.
+            threading.Thread(target=copy_context().run, args=(target,), name="gpen-job", daemon=True).start()
             try:
                 while not (is_cancelled and stop.is_set()) and not wait([future], POLL_S).done:
                     yield latest[0] if latest else None
             finally:
                 was_stopped = is_cancelled and stop.is_set()
-                stop.set()
+                if not future.done():
+                    stop.set()
         if was_stopped:
             raise Cancelled(STOPPED)
         return future.result()
@@ -191,12 +195,10 @@ class Restorers:
             loading.release()
 
     def _get(self, runtime: RuntimeOptions, report: OnProgress) -> Restorer:
-        from gpen_core.restorer import Restorer  # here, because it loads torch
-
         with self._lock:
             found = self._loaded.get(runtime)
         if found is None:
-            found = Restorer(runtime=runtime, on_progress=report)
+            found = load_restorer(runtime, report)
         with self._lock:
             self._loaded[runtime] = found
             self._loaded.move_to_end(runtime)

@@ -10,6 +10,7 @@ from gradio.context import Context
 
 from gpen_core.types import Progress
 from page.controls import automatic_choice, control, half_choice, model_choice, photo_input
+from page.examples import add_examples
 from page.jobs import Report, sentence_of
 from page.languages import say
 from page.result_view import Finished, Shown, build_result, same_shown, show, show_files
@@ -147,6 +148,7 @@ def build(site: Site) -> None:
     with gr.Row():
         with gr.Column(scale=4, min_width=320):
             photo = photo_input(site, elem_id="photo")
+            add_examples(site, photo, "examples")
             controls = {"model": model_choice(site), "strength": control(site, "strength")}
             controls[AUTOMATIC] = automatic_choice(site)
             with gr.Row():

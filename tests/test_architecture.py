@@ -47,9 +47,20 @@ MAY_IMPORT = {
     "cli_weights": {*BASE, "models", "inventory"},
     "__main__": {"cli"},
     "app": {*BASE, "models"},
-    "page": {*BASE, "crops", "photo", "models", "runtime", "restorer", "result"},
+    "page": {*BASE, "archive", "crops", "evaluation", "folders", "models", "photo", "restorer", "result", "runtime"},
 }
-USE_GRADIO = ("api", "batch_tab", "check_tab", "controls", "restore_tab", "result_view", "site", "theme")
+USE_GRADIO = (
+    "api",
+    "batch_api",
+    "batch_tab",
+    "check_tab",
+    "controls",
+    "examples",
+    "restore_tab",
+    "result_view",
+    "site",
+    "theme",
+)
 ONLY_IN = {
     "gradio": {"app.py", *(f"page/{name}.py" for name in USE_GRADIO)},
     "modelscope_hub": {"gpen_core/models/transfer.py"},
@@ -58,6 +69,7 @@ ONLY_IN = {
     "facexlib": {"gpen_core/faces/detect.py", "gpen_core/faces/parse.py"},
     "retinaface": {"gpen_core/faces/detect.py"},
     "basicsr": set(),
+    "spaces": {"page/zero_gpu.py"},
     "pyiqa": {"gpen_core/evaluation/metrics.py"},
     "skimage": {"gpen_core/evaluation/metrics.py"},
     "argparse": {"gpen_core/cli.py", "gpen_core/cli_weights.py", "app.py"},

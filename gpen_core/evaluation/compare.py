@@ -180,7 +180,7 @@ def _run(get_restorer: GetRestorer, photo: Photo, setting: Setting, report: OnPr
         report(Progress("prepare", 0, 1))
         restorer = get_restorer(setting.runtime, report)
         restore_gray(restorer.crop_restorer, lambda step: report(Progress("prepare", 0, 1)))
-        device = resolve_device(setting.runtime.device)
+        device = resolve_device(restorer.runtime.device)
         has_peak = reset_peak(device) is not None
         result = restorer.restore(photo, setting.options, report)
         memory_mib = peak_mib(device) if has_peak else None
