@@ -10,8 +10,10 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from page import texts
-from tests.page.conftest import ROOT
+from tests.page.conftest import ASTRONAUT, MODEL, ROOT
 from tests.page.test_api import restore_by_http
 
 IMPORT_WITHOUT_SOCKETS = """
