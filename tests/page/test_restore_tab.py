@@ -78,6 +78,7 @@ def test_strength_faces_and_format_need_no_network(visit: Visit, served: Served)
     assert visit.complaints == []
 
 
+@pytest.mark.browser
 def test_result_of_other_settings_is_marked(visit: Visit) -> None:
     page = visit.page
     visit.upload(ASTRONAUT)
@@ -93,6 +94,7 @@ def test_result_of_other_settings_is_marked(visit: Visit) -> None:
     assert page.locator("#download").is_enabled()
 
 
+@pytest.mark.browser
 def test_settings_are_remembered_and_reset(visit: Visit) -> None:
     page = visit.page
     page.click("#advanced button")
@@ -174,6 +176,7 @@ def test_phone_in_chinese(phone: Visit) -> None:
     assert phone.complaints == []
 
 
+@pytest.mark.browser
 def test_download_keeps_format_and_metadata_as_asked(visit: Visit, served: Served, tmp_path: Path) -> None:
     visit.upload(ASTRONAUT)
     visit.page.click("#run")
@@ -188,7 +191,7 @@ def test_download_keeps_format_and_metadata_as_asked(visit: Visit, served: Serve
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.browser)])
 def test_no_serious_barrier(browser: Browser, served: Served, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
@@ -239,17 +242,16 @@ def test_two_visitors_at_once_each_see_their_own(browser: Browser, served: Serve
 
 
 @pytest.mark.browser
-def test_photo_from_the_camera(served: Served) -> None:
-    from playwright.sync_api import sync_playwright
-
+def test_photo_from_the_camera(browser: Browser, served: Served) -> None:
     flags = [*BROWSER_FLAGS, "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=flags)
-        visitor = Visit(browser, served.url, permissions=["camera"])
-        visitor.page.locator("#photo [data-testid=source-select] button").nth(1).click()
-        visitor.page.locator("#photo button[title='grant webcam access']").click()
-        visitor.page.get_by_label("capture photo").click()
-        visitor.page.locator("#photo img").wait_for()
-        visitor.page.click("#run")
-        visitor.wait_for_status("px ·")
-        browser.close()
+    with_camera = browser.browser_type.launch(executable_path=find_browser(), args=flags)
+    visitor = Visit(with_camera, served.url, permissions=["camera"])
+    page = visitor.page
+    page.locator("#photo [data-testid=source-select] button").nth(1).click()
+    page.get_by_text("Click to Access Webcam").click()
+    page.get_by_label("capture photo").click()
+    page.locator("#photo img").wait_for()
+    page.click("#run")
+    visitor.wait_for_status("px ·")
+    assert visitor.complaints == []
+    with_camera.close()
