@@ -11,15 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpen_core.batch import PhotoOutcome, Status, restore_folder
 from gpen_core.errors import Cancelled, OptionError
 from gpen_core.folders import MANIFEST_NAME, crops_folder_for, sheet_for, unique_names
 from gpen_core.options import OutputOptions, RestoreOptions
 from gpen_core.photo.io import megapixels_of
-from gpen_core.restorer import Restorer
 from gpen_core.types import OnProgress, Progress
+
+if TYPE_CHECKING:
+    from gpen_core.batch import PhotoOutcome, Status
+    from gpen_core.restorer import Restorer
 
 FAILURES_NAME = "failures.txt"
 MIB = 2**20
@@ -97,6 +99,8 @@ def restore_to_zip(
     Raises:
         OptionError: no photos.
     """
+    from gpen_core.batch import restore_folder  # here, because it loads torch
+
     if not photos:
         raise OptionError("There are no photos to restore; add some first.")
     ending = _Ending(stop or threading.Event(), on_progress)

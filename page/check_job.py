@@ -8,18 +8,20 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpen_core.errors import FAILURES, Cancelled, PhotoError
-from gpen_core.evaluation.compare import Comparison, Setting, compare_settings
+from gpen_core.evaluation.comparison import Comparison, Setting
 from gpen_core.models.registry import SPECS
 from gpen_core.models.weights import best_present, is_present
 from gpen_core.options import TILES, PxOrAuto, RestoreOptions, RuntimeOptions, Strength, allowed, default
 from gpen_core.photo.io import megapixels_of
 from gpen_core.photo.write import write_photo
-from gpen_core.restorer import Restorer
 from gpen_core.types import OnProgress, Progress
 from page.jobs import GetRestorer, Report, Turns
+
+if TYPE_CHECKING:
+    from gpen_core.restorer import Restorer
 
 LETTERS = "ABCD"
 STRENGTHS: tuple[Strength, ...] = ("auto", *(number / 10 for number in range(11)))
@@ -86,6 +88,8 @@ class CheckJob:
         Raises:
             GpenError: the photo cannot be read or is too large, the settings cannot be compared, or it was stopped.
         """
+        from gpen_core.evaluation.compare import compare_settings  # here, because it loads torch
+
         megapixels = megapixels_of(self.photo)
         if megapixels > MAX_MEGAPIXELS:
             raise PhotoError(TOO_LARGE.format(megapixels=f"{megapixels:.0f}", limit=MAX_MEGAPIXELS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from html import escape
 
-from gpen_core.evaluation.compare import Comparison, Difference, SettingOutcome
+from gpen_core.evaluation.comparison import Comparison, Difference, SettingOutcome
 from page.check_job import LETTERS, title_of
 from page.jobs import without_folders
 from page.languages import say, translate

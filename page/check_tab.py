@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from gpen_core.evaluation.compare import MAX_SETTINGS, MIN_SETTINGS, Comparison, crop_window
+from gpen_core.evaluation.comparison import MAX_SETTINGS, MIN_SETTINGS, Comparison, crop_window
 from gpen_core.models.registry import SPECS
 from gpen_core.models.weights import can_be_fetched, is_present
 from gpen_core.options import TILES

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gpen_core.errors import Cancelled, DeviceError, OptionError, PhotoError
-from gpen_core.evaluation.compare import Difference, Setting, compare_settings, crop_window, difference_in
+from gpen_core.evaluation.compare import compare_settings, difference_in
+from gpen_core.evaluation.comparison import Difference, Setting, crop_window
 from gpen_core.options import RestoreOptions, RuntimeOptions
 from gpen_core.restorer import Restorer
 from tests.fakes import FakeCropRestorer, FakeDetector, checkerboard, constant, frontal_face

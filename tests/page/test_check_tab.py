@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from gpen_core.errors import DeviceError, OptionError, PhotoError
-from gpen_core.evaluation.compare import Comparison, compare_settings
+from gpen_core.evaluation.compare import compare_settings
+from gpen_core.evaluation.comparison import Comparison
 from gpen_core.options import RestoreOptions, RuntimeOptions, allowed
 from gpen_core.photo.io import read_photo
 from page import check_job
