@@ -31,7 +31,7 @@ from gpen_core.types import OnProgress, Pixels, Progress
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from gpen_core.runtime.engine import RestoredCrops
+    from gpen_core.runtime.crops import RestoredCrops
 
 ROOT = Path(__file__).parents[1]
 ASTRONAUT = ROOT / "examples" / "astronaut-small.jpg"

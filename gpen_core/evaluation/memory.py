@@ -12,7 +12,7 @@ import numpy as np
 from gpen_core.errors import DeviceError
 from gpen_core.options import RuntimeOptions
 from gpen_core.restorer import Restorer
-from gpen_core.runtime.engine import CropRestorer
+from gpen_core.runtime.crops import CropRestorer
 
 MIB = 2**20
 STATUS = Path("/proc/self/status")
