@@ -147,7 +147,8 @@ def test_stop_ends_the_work_and_the_next_run_is_whole(visit: Visit, served: Serv
     with served.held():
         page.click("#run")
         page.click("#stop")
-        visit.wait_for_status("Stopped.")
+        assert visit.wait_for_status("Stopped.") == "Stopped."
+        assert page.locator("[data-testid=toast-body]").count() == 0
         assert not page.locator("#stop").is_visible()
     page.click("#run")
     visit.wait_for_status("3 of 3 faces restored")
