@@ -84,6 +84,7 @@ def test_visitor_restores_many_and_downloads_a_zip(visit: Visit, served: Served,
     assert served.own_folders() == []
 
 
+@pytest.mark.browser
 def test_stop_keeps_what_is_done(visit: Visit, served: Served, tmp_path: Path) -> None:
     many = [Path(shutil.copy(ASTRONAUT, tmp_path / f"{number:02d}.jpg")) for number in range(40)]
     add_photos(visit, many)
@@ -103,6 +104,7 @@ def test_stop_keeps_what_is_done(visit: Visit, served: Served, tmp_path: Path) -
     assert served.own_folders() == []
 
 
+@pytest.mark.browser
 def test_without_photos_the_page_asks_for_them(visit: Visit) -> None:
     visit.page.get_by_role("tab", name="Many photos").click()
     visit.page.click("#batch_run")
@@ -168,6 +170,7 @@ def test_plain_http_will_do(served: Served) -> None:
         assert zipfile.ZipFile(io.BytesIO(answer.read())).testzip() is None
 
 
+@pytest.mark.browser
 def test_others_get_the_device_between_two_photos(served: Served, tmp_path: Path) -> None:
     jobs = Jobs()
     many = [Path(shutil.copy(ASTRONAUT, tmp_path / f"{number}.jpg")) for number in range(12)]

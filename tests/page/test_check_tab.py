@@ -153,6 +153,7 @@ def test_another_face_needs_no_network(check: Visit, served: Served) -> None:
     assert served.crops.num_calls == num_calls
 
 
+@pytest.mark.browser
 def test_presets_fill_the_settings(visit: Visit) -> None:
     page = visit.page
     page.get_by_role("tab", name="Quality check").click()
@@ -166,6 +167,7 @@ def test_presets_fill_the_settings(visit: Visit) -> None:
     assert visit.complaints == []
 
 
+@pytest.mark.browser
 def test_stop_ends_a_comparison(visit: Visit, served: Served) -> None:
     page = visit.page
     page.get_by_role("tab", name="Quality check").click()
