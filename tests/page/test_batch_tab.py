@@ -9,7 +9,7 @@ import time
 import urllib.request
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -26,6 +26,9 @@ from page.batch_tab import finished_html, named_files, table_html
 from page.jobs import Jobs
 from page.values import Chosen
 from tests.page.conftest import ASTRONAUT, MODEL, Served, Visit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 CHOSEN = Chosen(
     model=MODEL, precision="auto", compile=False, options=RestoreOptions(), output=OutputOptions(), notes=()
@@ -102,6 +105,26 @@ def test_stop_keeps_what_is_done(visit: Visit, served: Served, tmp_path: Path) -
         assert {name for name in archive.namelist() if name.endswith(".jpg")} == done
     assert visit.complaints == []
     assert served.own_folders() == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_serious_barrier_and_no_sideways_scroll(
+    browser: Browser, served: Served, photos: list[Path], scheme: str, width: int
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    visitor = Visit(browser, f"{served.url}?__theme={scheme}", viewport={"width": width, "height": 900})
+    add_photos(visitor, photos)
+    visitor.page.click("#batch_run")
+    visitor.page.locator("#batch_download:enabled").wait_for()
+    visitor.page.click("#batch_advanced button")
+    found = Axe().run(visitor.page).response["violations"]
+    serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+    assert serious == []
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+    visitor.context.close()
 
 
 @pytest.mark.browser
