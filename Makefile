@@ -18,7 +18,7 @@ $(VENV)/.ready: requirements.txt pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --editable .
 	@touch $@
 
-$(VENV)/.ready-dev: requirements-dev.txt $(VENV)/.ready
+$(VENV)/.ready-dev: requirements-dev.txt requirements-onnx.txt $(VENV)/.ready
 	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-dev.txt
 	@touch $@
 

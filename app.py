@@ -19,12 +19,14 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["NO_PROXY"] = ",".join(filter(None, (os.environ.get("NO_PROXY"), "127.0.0.1", "localhost")))
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from gpen_core.errors import GpenError, OptionError
 from gpen_core.models.registry import SPECS, STARTER, get_spec
 from gpen_core.models.weights import best_present, describe_identity, is_present
 from gpen_core.options import RuntimeOptions, allowed, default
 from page import api, batch_api, batch_tab, check_tab, restore_tab
+from page.chinese_browsers import ChineseBrowsers
 from page.jobs import Restorers
 from page.languages import say
 from page.site import Site
@@ -83,6 +85,7 @@ def launch_settings(site: Site) -> dict[str, Any]:
         "max_file_size": MAX_FILE_SIZE,
         "state_session_capacity": 32,  # results kept at once, each a few times its photo's pixels
         "ssr_mode": False,
+        "app_kwargs": {"middleware": [Middleware(ChineseBrowsers)]},
         "show_error": False,
     }
 

@@ -45,7 +45,9 @@ def try_chunk(first: int, count: int) -> tuple[Counter[str], float, list[str]]:
             took_s = time.perf_counter() - start
             longest_s = max(longest_s, took_s)
             outcomes[outcome] += 1
-            outcomes["slow"] += took_s > SLOW_S
+            if took_s > SLOW_S:
+                outcomes["slow"] += 1
+                print(f"{number} ({name}): {outcome} after {took_s:.1f} s", flush=True)
     return outcomes, longest_s, faults
 
 

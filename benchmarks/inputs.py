@@ -1,12 +1,15 @@
 """What becomes of every kind of photo, through the core, the command and the page:  python -m benchmarks.inputs
 
-Prints one line a file: what happened, what was expected, whether they agree.
+Prints one line a file: what happened, what was expected, whether they agree. Of a folder, `python -m benchmarks.inputs
+FOLDER`, it takes the photos there, whose names say what they are as those that it makes itself do.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -27,6 +30,8 @@ from page.values import AUTOMATIC, NAMES, owner_of
 REFUSED = {
     "zero.jpg": "the file is empty",
     "text.jpg": "not a picture in a known format",
+    "notes.txt": "not a picture in a known format",
+    "._rgb.jpg": "not a picture in a known format",
     "heic_head.jpg": "damaged HEIC",
     "half.jpg": "of the picture is missing",
     "huge.png": "megapixels",
@@ -107,12 +112,18 @@ def through_page(restorer: Restorer, path: Path, folder: Path) -> str:
 def main() -> int:
     restorer = Restorer()
     num_wrong = 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, help="photos of these names (default: made for the run)")
+    given: Path | None = parser.parse_args().folder
     with tempfile.TemporaryDirectory() as folder:
         photos, results = Path(folder, "photos"), Path(folder, "results")
         results.mkdir()
-        make_photos(photos)
+        if given is None:
+            make_photos(photos)
+        else:
+            shutil.copytree(given, photos)
         print(f"{'file':22} {'ok':3} {'expected':44} core | command | page")
-        for path in sorted(photos.iterdir()):
+        for path in sorted(path for path in photos.rglob("*") if path.is_file()):
             expected = expected_of(path)
             core = through_core(restorer, path)
             short = expected if expected.startswith("refused") else expected.split(",")[0]

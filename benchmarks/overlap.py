@@ -20,7 +20,7 @@ from gpen_core.batch import restore_folder
 from gpen_core.folders import list_photos
 from gpen_core.options import RestoreOptions
 from gpen_core.restorer import Restorer
-from gpen_core.runtime.engine import RestoredCrops
+from gpen_core.runtime.crops import RestoredCrops
 from gpen_core.types import Box, DetectedFace, OnProgress, Pixels
 
 COUNT = 64

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from gpen_core.cli_export import run_export_command
 from gpen_core.cli_weights import COMMANDS, EXIT_FAILED, EXIT_OK, FetchBar, run_weights_command
 from gpen_core.errors import GpenError, OptionError
 from gpen_core.evaluation.options import EvaluationOptions
@@ -34,7 +35,7 @@ Ctrl-C stopped the run, 2 for wrong flags. Existing files are replaced only if t
 --overwrite-originals. A folder's results come with a manifest.jsonl, by which --skip-existing goes on.
 
 `evaluate --help` tells how to measure models on pictures of your own. `models`, `download` and `verify` see to the
-weights."""
+weights; `export` writes a model as a file for other programs."""
 EVALUATE_EPILOG = """\
 Exit status: 0 when every picture was measured (also where one shows no face, which a note says), 1 when any failed, 2
 for wrong flags. Existing files are never replaced."""
@@ -174,6 +175,8 @@ def main(argv: Sequence[str] | None = None, *, default_input: Path | None = None
     argv = sys.argv[1:] if argv is None else argv
     if argv and argv[0] == "evaluate":
         _evaluate_main(argv[1:])
+    if argv and argv[0] == "export":
+        _exit_with(lambda: run_export_command(argv[1:]))
     if argv and argv[0] in COMMANDS:
         _exit_with(lambda: run_weights_command(argv))
     parser = build_parser(default_input)

@@ -8,7 +8,7 @@ from gpen_core.faces.align import similarity_scale
 from gpen_core.faces.condition import LARGE_FACE_FACTOR
 from gpen_core.options import RestoreOptions
 from gpen_core.photo.background import Background
-from gpen_core.runtime.engine import CropRestorer
+from gpen_core.runtime.crops import CropRestorer
 from gpen_core.types import AlignedCrop, RestoredFace
 
 MAX_NAMED = 5

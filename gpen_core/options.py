@@ -305,3 +305,28 @@ class BatchOptions:
 
     def __post_init__(self) -> None:
         check_all(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExportOptions:
+    """A model as a file that other programs run. Checked on construction.
+
+    Raises:
+        OptionError: a value is outside what is allowed.
+    """
+
+    format: str = option(
+        "onnx",
+        "onnx for onnxruntime and the like; aoti for a package that PyTorch compiled ahead of time for the device",
+        choices=("onnx", "aoti"),
+    )
+    precision: str = option(
+        "fp32", "of the levels that stand half precision; input and output are fp32", choices=("fp32", "fp16", "bf16")
+    )
+
+    def __post_init__(self) -> None:
+        check_all(self)
+        if self.format == "onnx" and self.precision == "bf16":
+            raise OptionError(
+                "precision is 'bf16'; an ONNX file holds fp32 or fp16, since few programs run bf16 there."
+            )

@@ -11,7 +11,7 @@ from gpen_core.options import RestoreOptions
 from gpen_core.photo.background import Background
 from gpen_core.photo.color import Tone
 from gpen_core.photo.texture import lock_color
-from gpen_core.runtime.engine import RestoredCrops
+from gpen_core.runtime.crops import RestoredCrops
 from gpen_core.types import AlignedCrop, Photo, Pixels
 from gpen_core.whole import WholePicture
 

@@ -34,10 +34,12 @@ from gpen_core.photo.deep import resize_fine
 from gpen_core.photo.io import PhotoSource, read_photo
 from gpen_core.prepared import NetworkAnswer, PreparedPhoto
 from gpen_core.result import Composition, RestoreResult
+from gpen_core.runtime.crops import CropRestorer, RestoredCrops
 from gpen_core.runtime.device import resolve_placement
-from gpen_core.runtime.engine import CropRestorer, Engine, RestoredCrops
+from gpen_core.runtime.engine import Engine
 from gpen_core.runtime.judge import EqFaceJudge, FaceJudge
 from gpen_core.runtime.networks import GeneratorSource
+from gpen_core.runtime.onnx_engine import ONNX_SUFFIX, OnnxEngine
 from gpen_core.runtime.upscaler import Upscalers
 from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Pixels, Progress, RestoredFace
 from gpen_core.whole import WholePicture, add_whole, plan_whole, restore_whole, whole_notes
@@ -98,8 +100,12 @@ class Restorer:
         self._parser_notes: tuple[str, ...] = ()
         self._parser_lock = threading.Lock()
 
-    def _load_engine(self, runtime: RuntimeOptions, report: OnProgress) -> Engine:
+    def _load_engine(self, runtime: RuntimeOptions, report: OnProgress) -> CropRestorer:
         weights = Path(runtime.weights) if runtime.weights else None
+        if weights is not None and weights.suffix == ONNX_SUFFIX:
+            exported = OnnxEngine(weights, runtime)
+            self.model_sha256 = exported.model_sha256
+            return exported
         file, generator = load_model(runtime.model, weights, _load_strictly, report)
         placement = resolve_placement(runtime, file.spec.name if file.is_verified else None)
         self._notes += (*file.notes, *placement.notes)

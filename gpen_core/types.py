@@ -29,10 +29,14 @@ class Photo:
     xmp: bytes | None = None
     """XMP packet in UTF-8, its orientation reset."""
     icc: bytes | None = None
-    """The sRGB profile of the result; None where the file had no profile."""
-    fine: npt.NDArray[np.int16] | None = None
-    """(H, W, 3), or (H, W, 4) with opacity: what 16-bit pixels hold beyond 257 times their 8-bit level, -128 to 128;
-    None for pictures of 8 bit."""
+    """The profile that the result is written with; None where the file had none."""
+    own_profile: bytes | None = None
+    """The same where it is another RGB space than sRGB: the result's numbers are in it, as the file's were."""
+    fine: npt.NDArray[np.int16] | npt.NDArray[np.int32] | None = None
+    """(H, W, 3), or (H, W, 4) with opacity: the file's own numbers less what the pixels give for them; None where the
+    pixels hold all."""
+    depth: int = 8
+    """Bits of the file's numbers, 8 or 16."""
     dpi: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
     """What reading changed, in words for people."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gpen_core.errors import DeviceError
 from gpen_core.options import RestoreOptions
 from gpen_core.photo.tiling import Tile, TilePlan, merge_rows, plan_windows, read_tile
-from gpen_core.runtime.engine import CropRestorer, RestoredCrops
+from gpen_core.runtime.crops import CropRestorer, RestoredCrops
 from gpen_core.types import DetectedFace, OnProgress, Pixels, Progress, Tiles
 
 Number = TypeVar("Number", np.uint8, np.float32)

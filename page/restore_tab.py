@@ -149,11 +149,11 @@ def build(site: Site) -> None:
         with gr.Column(scale=4, min_width=320):
             photo = photo_input(site, elem_id="photo")
             add_examples(site, photo, "examples")
-            controls = {"model": model_choice(site), "strength": control(site, "strength")}
-            controls[AUTOMATIC] = automatic_choice(site)
             with gr.Row():
                 run = gr.Button(site.label("Restore faces"), variant="primary", elem_id="run")
                 stop = gr.Button(site.label("Stop"), variant="stop", visible=False, elem_id="stop")
+            controls = {"model": model_choice(site), "strength": control(site, "strength")}
+            controls[AUTOMATIC] = automatic_choice(site)
             with gr.Accordion(site.label("Advanced"), open=False, elem_id="advanced"):
                 controls |= advanced(site)
                 reset = gr.Button(site.label("Reset settings"), size="sm", elem_id="reset")

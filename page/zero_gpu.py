@@ -17,7 +17,7 @@ from gpen_core.types import OnProgress, Pixels, Progress
 
 if TYPE_CHECKING:
     from gpen_core.restorer import Restorer
-    from gpen_core.runtime.engine import CropRestorer, RestoredCrops
+    from gpen_core.runtime.crops import CropRestorer, RestoredCrops
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

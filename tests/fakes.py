@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gpen_core.options import RestoreOptions
-from gpen_core.runtime.engine import RestoredCrops
+from gpen_core.runtime.crops import RestoredCrops
 from gpen_core.types import Box, DetectedFace, OnProgress, Pixels, Progress
 
 ASTRONAUT_LANDMARKS = np.array([(202, 101), (247, 103), (226, 127), (206, 141), (244, 142)], dtype=float)

@@ -23,7 +23,7 @@ from gpen_core.folders import list_photos
 from gpen_core.options import RuntimeOptions
 from gpen_core.photo.io import read_photo
 from gpen_core.restorer import Restorer
-from gpen_core.runtime.engine import CropRestorer
+from gpen_core.runtime.crops import CropRestorer
 from gpen_core.types import Pixels
 
 DAMAGES_A_PORTRAIT = 5

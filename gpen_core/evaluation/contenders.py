@@ -20,7 +20,7 @@ from gpen_core.models.verify import WeightsFile
 from gpen_core.models.weights import resolve_model
 from gpen_core.options import RuntimeOptions
 from gpen_core.restorer import Restorer
-from gpen_core.runtime.engine import CropRestorer
+from gpen_core.runtime.crops import CropRestorer
 from gpen_core.types import Affine, Pixels
 
 UNSHARP_SIGMA_PX = 2.0

@@ -11,8 +11,8 @@ import numpy as np
 from gpen_core.errors import DeviceError
 from gpen_core.options import RuntimeOptions
 from gpen_core.restorer import Restorer
+from gpen_core.runtime.crops import CropRestorer
 from gpen_core.runtime.device import resolve_device
-from gpen_core.runtime.engine import CropRestorer
 from gpen_core.runtime.memory import peak_mib, reset_peak
 from gpen_core.types import OnProgress
 

@@ -12,7 +12,7 @@ Maps are (N, C, H, W), best in `torch.channels_last`.
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -83,6 +83,10 @@ class PreparedStage(nn.Module):
         return F.leaky_relu_(F.conv2d(x, self.weight, self.bias, stride=self.stride), LEAKY_SLOPE)
 
 
+Scales: TypeAlias = tuple[Tensor, Tensor]
+"""Of a convolution's inputs (N, I), and of its outputs (N, O)."""
+
+
 class Modulation(nn.Module):
     """Style code -> scales of a convolution's inputs and outputs, always in fp32."""
 
@@ -99,7 +103,7 @@ class Modulation(nn.Module):
         self.register_buffer("squared_norms", norms.square())
         self.is_normalized = bool((norms != 1).any())
 
-    def forward(self, w: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, w: Tensor) -> Scales:
         """(N, D) -> scales of the inputs (N, I), and of the outputs (N, O) with the activation's gain."""
         style = self.linear(w)
         epsilon: Tensor | float = DEMODULATION_EPSILON
@@ -109,6 +113,24 @@ class Modulation(nn.Module):
             epsilon = DEMODULATION_EPSILON / (self.squared_norms * peak.square())
         gain = torch.rsqrt(F.linear(style.square(), self.energy) + epsilon) * ACTIVATION_GAIN
         return style, gain
+
+
+class Memory:
+    """Where the maps of one layer after the other live in turn; new memory each time where nothing is held.
+
+    Memory used again costs nothing; the system's costs more than what is written into it.
+    """
+
+    def __init__(self, like: Tensor | None = None, num_values: int = 0) -> None:
+        """Hold two pieces of `num_values` numbers of the kind that `like` holds, or nothing."""
+        self._pieces = [] if like is None else [like.new_empty(num_values) for _ in range(2)]
+
+    def twice_the_channels_of(self, maps: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, 2 C, H, W) without values, channels last."""
+        n, channels, height, width = maps.shape
+        self._pieces.reverse()
+        flat = self._pieces[0] if self._pieces else maps.new_empty(2 * maps.numel())
+        return flat[: 2 * maps.numel()].view(n, height, width, 2 * channels).permute(0, 3, 1, 2)
 
 
 class PreparedStyledConv(nn.Module):
@@ -139,20 +161,39 @@ class PreparedStyledConv(nn.Module):
         self.register_buffer("injection", layer.noise.weight[0] * ACTIVATION_GAIN)
         self.is_upsampling = conv.blur is not None
 
-    def forward(self, x: Tensor, w: Tensor, encoder_features: Tensor) -> Tensor:
+    def forward(self, x: Tensor, scales: Scales, encoder_features: Tensor, memory: Memory | None = None) -> Tensor:
+        """(N, I, H, W) maps, the scales that `modulation` gave, and (N, C, H, W) or (N, C, 2 H, 2 W) features.
+
+        With `memory` the maps that come out live there, until the call after the next.
+        """
         dtype = self.weight.dtype
-        style, gain = self.modulation(w)
-        x = x.to(dtype) * style.to(dtype)[:, :, None, None]
-        if self.is_upsampling:
-            x = filter_channels(F.conv_transpose2d(x, self.weight, stride=2), self.kernel, padding=1)
+        style, gain = (scale.to(dtype) for scale in scales)
+        x, weight = x.to(dtype), self.weight
+        if x.shape[0] == 1 and x.numel() > weight.numel():
+            # Of one face the weights can be scaled, which are fewer.
+            weight = weight * (style[0, :, None, None, None] if self.is_upsampling else style[:, :, None, None])
         else:
-            x = F.conv2d(x, self.weight, padding=1)
-        x = x * gain.to(dtype)[:, :, None, None]
-        x = torch.cat((x, encoder_features.to(dtype) * self.injection.to(dtype)), dim=1)
-        x = x.add_(self.bias.to(dtype)[:, None, None])
+            x = x * style[:, :, None, None]
+        if self.is_upsampling:
+            x = filter_channels(F.conv_transpose2d(x, weight, stride=2), self.kernel, padding=1)
+        else:
+            x = F.conv2d(x, weight, padding=1)
+        x = self._join(x, gain[:, :, None, None], encoder_features.to(dtype), memory or Memory())
         if dtype.itemsize < 4:
             x = x.clamp_(-HALF_LIMIT, HALF_LIMIT)
         return F.leaky_relu_(x, LEAKY_SLOPE)
+
+    def _join(self, x: Tensor, gain: Tensor, features: Tensor, memory: Memory) -> Tensor:
+        """Both kinds of channels, scaled and with their biases."""
+        bias, feature_bias = self.bias.to(x.dtype)[:, None, None].chunk(2)
+        injection = self.injection.to(x.dtype)
+        if torch.compiler.is_compiling():
+            return torch.cat((torch.addcmul(bias, x, gain), torch.addcmul(feature_bias, features, injection)), dim=1)
+        # Straight into their places: on a CPU `cat` runs on one core only.
+        joined, channels = memory.twice_the_channels_of(x), x.shape[1]
+        torch.addcmul(bias, x, gain, out=joined[:, :channels])
+        torch.addcmul(feature_bias, features, injection, out=joined[:, channels:])
+        return joined
 
 
 class PreparedToRGB(nn.Module):
@@ -168,25 +209,30 @@ class PreparedToRGB(nn.Module):
         self.modulation = PreparedLinear(layer.conv.modulation)
         self.register_buffer("weight", layer.conv.weight[0, :, :, 0, 0] * layer.conv.weight_gain)
         self.register_buffer("bias", layer.bias.flatten())
-        self.upsample = layer.upsample
 
     def matrix(self, w: Tensor) -> Tensor:
         """(N, D) style codes -> (N, 3, I) matrices from features to colours."""
         style: Tensor = self.modulation(w)
         return self.weight * style[:, None, :]
 
-    def enlarged(self, rgb: Tensor) -> Tensor:
-        """The (N, 3, H, W) image of the level below at this level's size."""
-        assert self.upsample is not None
-        return cast(Tensor, self.upsample(rgb))
+    @staticmethod
+    def enlarged(rgb: Tensor) -> Tensor:
+        """The (N, 3, H, W) image of the level below at this level's size.
 
-    def forward(self, x: Tensor, w: Tensor, rgb: Tensor | None = None) -> Tensor:
-        matrix = self.matrix(w)
+        The filter's taps 1, 3, 3, 1 after zero-insertion are bilinear interpolation in an image with a rim of zeros.
+        """
+        framed = F.pad(rgb, (1, 1, 1, 1))
+        return F.interpolate(framed, scale_factor=2, mode="bilinear", align_corners=False)[:, :, 2:-2, 2:-2]
+
+    def forward(self, x: Tensor, matrix: Tensor, rgb: Tensor | None = None) -> Tensor:
+        """(N, I, H, W) maps, what `matrix` gave, and the image of the level below -> (N, 3, H, W) image."""
+        bias = self.bias[:, None, None]
         if x.dtype.itemsize < 4:
             # Normalised like every half-precision weight; the factor comes back in fp32.
             peak = matrix.abs().amax(dim=(1, 2), keepdim=True)
-            colors = torch.einsum("nchw,noc->nohw", x, (matrix / peak).to(x.dtype)).float() * peak[..., None]
+            colors = torch.einsum("nchw,noc->nohw", x, (matrix / peak).to(x.dtype)).float() * peak[..., None] + bias
+        elif x.shape[0] == 1:
+            colors = F.conv2d(x, matrix[0, :, :, None, None], self.bias)
         else:
-            colors = torch.einsum("nchw,noc->nohw", x, matrix)
-        colors = colors + self.bias[:, None, None]
+            colors = torch.einsum("nchw,noc->nohw", x, matrix) + bias
         return colors if rgb is None else colors + self.enlarged(rgb)

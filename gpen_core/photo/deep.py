@@ -10,7 +10,7 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import cv2
 import numpy as np
@@ -22,6 +22,7 @@ from gpen_core.errors import PhotoError
 from gpen_core.photo.repair import PNG_SIGNATURE
 from gpen_core.types import Pixels
 
+Fine: TypeAlias = npt.NDArray[np.int16] | npt.NDArray[np.int32]
 LEVELS = 257
 """16-bit steps in one 8-bit step: 65535 / 255."""
 BAND_ROWS = 256
@@ -157,22 +158,13 @@ def split_deep(
     return np.ascontiguousarray(levels[:, :, :3]), np.ascontiguousarray(levels[:, :, 3]), fine
 
 
-def join_deep(
-    pixels: Pixels, alpha: npt.NDArray[np.uint8] | None, fine: npt.NDArray[np.int16]
-) -> npt.NDArray[np.uint16]:
-    """(H, W, 3) or (H, W, 4) of 16 bit again."""
-    levels = pixels if alpha is None else np.dstack((pixels, alpha))
-    deep = levels.astype(np.int32) * LEVELS
-    deep[:, :, : fine.shape[2]] += fine[:, :, : levels.shape[2]]
-    return np.clip(deep, 0, 65535).astype(np.uint16)
-
-
-def resize_fine(fine: npt.NDArray[np.int16] | None, width: int, height: int) -> npt.NDArray[np.int16] | None:
+def resize_fine(fine: Fine | None, width: int, height: int) -> Fine | None:
     """`Photo.fine` at the size of the result."""
     if fine is None or fine.shape[:2] == (height, width):
         return fine
-    resized = cv2.resize(fine, (width, height), interpolation=cv2.INTER_LINEAR)
-    return np.asarray(resized, dtype=np.int16)
+    resized = cv2.resize(fine.astype(np.float32), (width, height), interpolation=cv2.INTER_LINEAR)
+    whole = np.rint(resized)
+    return whole.astype(np.int16) if fine.dtype == np.int16 else whole.astype(np.int32)
 
 
 def turn_array(array: npt.NDArray[Any], orientation: int) -> npt.NDArray[Any]:

@@ -7,22 +7,36 @@ import zlib
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageCms, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
 from gpen_core.errors import PhotoError
-from gpen_core.photo.deep import DeepPixels, deep_from_array, deep_from_image, open_deep_tiff, split_deep, turn_array
+from gpen_core.photo.deep import (
+    DeepPixels,
+    Fine,
+    deep_from_array,
+    deep_from_image,
+    open_deep_tiff,
+    split_deep,
+    turn_array,
+)
 from gpen_core.photo.formats import READ_FORMATS
 from gpen_core.photo.metadata import BROKEN_EXIF, exif_to_keep, orientation_of, xmp_to_keep
+from gpen_core.photo.profile import (
+    CONVERTED_MODES,
+    PROFILE_ERRORS,
+    is_srgb,
+    leftover,
+    rgb_numbers,
+    srgb_profile,
+    to_srgb,
+)
 from gpen_core.photo.repair import MAX_MISSING_SHARE, complete, missing_rows_share
-from gpen_core.types import Photo, Pixels
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from gpen_core.types import Photo
 
 PhotoSource: TypeAlias = "str | Path | bytes | Image.Image | npt.NDArray[Any] | Photo"
 
@@ -30,8 +44,6 @@ MAX_MEGAPIXELS = 100
 """Largest picture read; checked from the header, before anything is decoded."""
 MAX_OUTPUT_MEGAPIXELS = 400
 """Largest result; about 1.2 GB of pixels."""
-BAND_ROWS = 256
-"""Rows of a picture that are converted at once."""
 HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 DECODER_ERRORS = (
     *BROKEN_EXIF,
@@ -212,21 +224,25 @@ def _dpi(dpi: Any) -> tuple[float, float] | None:
 
 def _photo_from_pillow(image: Image.Image, notes: list[str]) -> Photo:
     color, alpha = _split_alpha(image)
-    pixels, icc = _to_srgb(color, image.info.get("icc_profile"), notes)
-    return Photo(pixels=pixels, alpha=alpha, icc=icc)
+    return replace(_in_srgb(color, image.info.get("icc_profile"), notes), alpha=alpha)
 
 
 def _photo_from_deep(deep: DeepPixels, profile: bytes | None = None, notes: list[str] | None = None) -> Photo:
     color, alpha, fine = split_deep(deep.pixels)
     if profile is None:
-        return Photo(pixels=color, alpha=alpha, fine=fine)
+        return Photo(pixels=color, alpha=alpha, fine=fine, depth=16)
+    is_gray = deep.pixels.shape[2] <= 2
     notes = [] if notes is None else notes
-    image = Image.fromarray(color if deep.pixels.shape[2] > 2 else color[:, :, 0])
-    pixels, icc = _to_srgb(image, profile, notes)
-    is_converted = not np.array_equal(pixels, color)
+    image = Image.fromarray(color[:, :, 0] if is_gray else color)
+    photo = _in_srgb(image, profile, notes, None if is_gray else deep.pixels[:, :, :3])
+    if photo.own_profile is not None and photo.fine is not None:
+        own: Fine = photo.fine if alpha is None else np.dstack((photo.fine, fine[:, :, 3:])).astype(np.int32)
+        return replace(photo, alpha=alpha, fine=own, depth=16)
+    is_converted = not np.array_equal(photo.pixels, color)
     if is_converted:
         notes.append("The colours were converted from the file's profile in 8 bit, so the result has 8 bit.")
-    return Photo(pixels=pixels, alpha=alpha, fine=None if is_converted else fine, icc=icc)
+        return replace(photo, alpha=alpha)
+    return replace(photo, alpha=alpha, fine=fine, depth=16)
 
 
 def _upright(photo: Photo, orientation: int) -> Photo:
@@ -250,35 +266,34 @@ def _split_alpha(image: Image.Image) -> tuple[Image.Image, npt.NDArray[np.uint8]
     return rgba, None if alpha.min() == 255 else alpha
 
 
-def _to_srgb(image: Image.Image, profile: bytes | None, notes: list[str]) -> tuple[Pixels, bytes | None]:
-    """(H, W, 3) in sRGB, and the sRGB profile that the result carries where the file had one."""
+def _in_srgb(
+    image: Image.Image, profile: bytes | None, notes: list[str], numbers: npt.NDArray[np.uint16] | None = None
+) -> Photo:
+    """A photo's pixels, its profile, and what 8-bit sRGB does not hold of it.
+
+    Args:
+        image: in 8 bit.
+        profile: what its numbers are in; None takes them as sRGB.
+        notes: get a sentence where the profile is of no use.
+        numbers: (H, W, 3) of 16 bit, where it came so.
+    """
     mode = "RGB" if image.mode in ("RGBA", "P", "PA") else "L" if image.mode == "LA" else image.mode
-    if profile and mode in ("RGB", "CMYK", "L", "LAB"):
-        try:
-            source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-            name = ImageCms.getProfileDescription(source).strip()
-            if mode == "RGB" and name.lower().startswith("srgb"):
-                # Already there: converting would only round.
-                return _rgb_pixels(image, lambda band: band.convert("RGB")), profile
-            target = ImageCms.createProfile("sRGB")
-            transform = ImageCms.buildTransform(source, target, mode, "RGB")
-            pixels = _rgb_pixels(image, lambda band: ImageCms.applyTransform(band.convert(mode), transform))
-            return pixels, ImageCms.ImageCmsProfile(target).tobytes()
-        except (ImageCms.PyCMSError, OSError, TypeError, ValueError) as error:
-            notes.append(
-                f"The file's colour profile could not be used ({_one_line(error)}); colours are taken as sRGB."
-            )
-    return _rgb_pixels(image, lambda band: band.convert("RGB")), None
-
-
-def _rgb_pixels(image: Image.Image, convert: Callable[[Image.Image], Image.Image | None]) -> Pixels:
-    """(H, W, 3) of a picture, converted in bands: as a whole, a large one would be held three or four times over."""
-    width, height = image.size
-    pixels = np.empty((height, width, 3), dtype=np.uint8)
-    for top in range(0, height, BAND_ROWS):
-        bottom = min(top + BAND_ROWS, height)
-        pixels[top:bottom] = np.asarray(convert(image.crop((0, top, width, bottom))))
-    return pixels
+    if not profile or mode not in CONVERTED_MODES:
+        return Photo(pixels=rgb_numbers(image))
+    try:
+        if mode == "RGB" and is_srgb(profile):
+            return Photo(pixels=rgb_numbers(image), icc=profile)
+        pixels = to_srgb(image, profile, mode)
+    except PROFILE_ERRORS as error:
+        notes.append(f"The file's colour profile could not be used ({_one_line(error)}); colours are taken as sRGB.")
+        return Photo(pixels=rgb_numbers(image))
+    try:
+        if mode == "RGB":
+            fine = leftover(rgb_numbers(image) if numbers is None else numbers, pixels, profile)
+            return Photo(pixels=pixels, icc=profile, own_profile=profile, fine=fine)
+    except PROFILE_ERRORS:
+        notes.append("The file's colour profile has no way back from sRGB, so the result is in sRGB.")
+    return Photo(pixels=pixels, icc=srgb_profile())
 
 
 def _photo_from_array(array: npt.NDArray[Any]) -> Photo:

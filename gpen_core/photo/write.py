@@ -15,9 +15,9 @@ from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
 from gpen_core.errors import PhotoError
 from gpen_core.options import OutputOptions
-from gpen_core.photo.deep import join_deep
 from gpen_core.photo.formats import FORMAT_BY_SUFFIX, check_writable_format
 from gpen_core.photo.metadata import marked_exif, marked_xmp
+from gpen_core.photo.profile import own_numbers
 from gpen_core.photo.repair import PNG_SIGNATURE
 from gpen_core.types import Photo
 
@@ -36,7 +36,7 @@ def write_photo(
 
     Args:
         photo: what to write; EXIF, XMP and DPI are written back, and the file is marked as made by this program.
-            Pictures that came in 16 bit are written so in PNG and TIFF.
+            Pictures that came in 16 bit are written so in PNG and TIFF, all in the colour space they came in.
         path: ends in one of `formats.FORMAT_BY_SUFFIX`. An existing file is replaced.
         output: quality, colour resolution and matte of JPEG, quality of WebP (lossless at 100), whether metadata is
             kept.
@@ -54,11 +54,12 @@ def write_photo(
     notes: list[str] = []
     metadata = _metadata(photo, format_, output, has_ai=has_ai, notes=notes)
     save: Callable[[IO[bytes]], object]
-    if photo.fine is not None and format_ in DEEP_FORMATS:
+    is_deep = photo.fine is not None and photo.depth == 16
+    if is_deep and format_ in DEEP_FORMATS:
         write_deep = _write_deep_png if format_ == "PNG" else _write_deep_tiff
         save = lambda file: write_deep(photo, file, metadata)  # noqa: E731 - one of two ways to write
     else:
-        if photo.fine is not None:
+        if is_deep:
             notes.append(f"{format_} holds 8 bit a channel; choose PNG or TIFF to keep the photo's 16 bit.")
         image = _image_to_write(photo, format_, output, notes)
         options = {**metadata, **_encoding(format_, output, photo)}
@@ -120,23 +121,21 @@ def _encoding(format_: str, output: OutputOptions, photo: Photo) -> dict[str, An
 
 
 def _image_to_write(photo: Photo, format_: str, output: OutputOptions, notes: list[str]) -> Image.Image:
-    image = Image.fromarray(photo.pixels)
+    image = Image.fromarray(own_numbers(photo, 8))
     if photo.alpha is None:
         return image
-    alpha = Image.fromarray(photo.alpha)
     if format_ == "JPEG":
+        alpha = image.getchannel("A")
         matte = Image.new("RGB", image.size, output.matte)
-        matte.paste(image, mask=alpha)
+        matte.paste(image.convert("RGB"), mask=alpha)
         notes.append(f"JPEG cannot hold transparency; transparent parts were laid on {output.matte}.")
         return matte
-    image.putalpha(alpha)
     return image
 
 
 def _write_deep_png(photo: Photo, file: IO[bytes], metadata: dict[str, Any]) -> None:
     """Pixels by OpenCV, since Pillow writes no 16-bit colour; what stands beside them by Pillow, around one pixel."""
-    assert photo.fine is not None
-    deep = join_deep(photo.pixels, photo.alpha, photo.fine)
+    deep = own_numbers(photo, 16)
     order = cv2.COLOR_RGB2BGR if photo.alpha is None else cv2.COLOR_RGBA2BGRA
     ok, encoded = cv2.imencode(".png", cv2.cvtColor(deep, order), [cv2.IMWRITE_PNG_COMPRESSION, PNG_LEVEL])
     if not ok:
@@ -151,8 +150,7 @@ def _write_deep_png(photo: Photo, file: IO[bytes], metadata: dict[str, Any]) -> 
 
 def _write_deep_tiff(photo: Photo, file: IO[bytes], metadata: dict[str, Any]) -> None:
     """One uncompressed strip, little-endian (TIFF 6.0): Pillow writes no 16-bit colour, OpenCV no metadata."""
-    assert photo.fine is not None
-    deep = join_deep(photo.pixels, photo.alpha, photo.fine).astype("<u2")
+    deep = own_numbers(photo, 16).astype("<u2")
     height, width, channels = deep.shape
     directory = ImageFileDirectory_v2(prefix=b"II")
     exif = Image.Exif()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from gpen_core.models.checkpoint import build_generator
 from gpen_core.models.fast import FastGenerator, is_best_streamed
 from gpen_core.options import RestoreOptions, RuntimeOptions
 from gpen_core.runtime.compile_cache import CompileCache, CompileCounts, ProgramKey
+from gpen_core.runtime.crops import RestoredCrops
 from gpen_core.runtime.device import Placement, describe_device
 from gpen_core.runtime.idle import IdleTimer
 from gpen_core.runtime.ladder import Ladder, Step, describe_descent
@@ -26,62 +27,6 @@ from gpen_core.runtime.precision import exact_fp32, half_dtype
 from gpen_core.types import OnProgress, Pixels, Progress
 
 NOT_COMPILABLE = "The network was not compiled: on a CPU it runs faster as it is."
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class RestoredCrops:
-    """The generator's answers and what really ran."""
-
-    crops: tuple[Pixels | None, ...]
-    """(S, S, 3) RGB each; None where the network gave numbers that are not finite, in fp32 too."""
-    precision: str
-    compiled: bool
-    notes: tuple[str, ...] = ()
-    precisions: tuple[str, ...] | None = None
-    """Of each crop; None where all have the same."""
-    device: str | None = None
-    """Where they ran, for people; None where it was the restorer's own device."""
-    tile_px: int = 0
-    """Of the network's tiles; 0 where it ran untiled."""
-    overlap_px: int = 0
-    compile_s: float = 0.0
-
-
-class CropRestorer(Protocol):
-    """Restores aligned crops."""
-
-    @property
-    def size(self) -> int:
-        """Side of a crop in px."""
-        ...
-
-    @property
-    def template(self) -> str:
-        """Alignment the crops need."""
-        ...
-
-    @property
-    def model_name(self) -> str: ...
-
-    @property
-    def strength_coefficients(self) -> Sequence[float] | None:
-        """Calibration of the automatic strength, None where there is none."""
-        ...
-
-    @property
-    def device_name(self) -> str: ...
-
-    def restore_crops(
-        self, crops: Sequence[Pixels], on_progress: OnProgress, options: RestoreOptions | None = None
-    ) -> RestoredCrops:
-        """Restore (size, size, 3) RGB crops.
-
-        Args:
-            crops: any number.
-            on_progress: hears how many are finished (`restore`) and when code is compiled; may raise to stop.
-            options: for tile_px and overlap_px; None takes their defaults.
-        """
-        ...
 
 
 @dataclass(slots=True, eq=False)

@@ -26,7 +26,7 @@ from page.site import Site
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from gpen_core.runtime.engine import RestoredCrops
+    from gpen_core.runtime.crops import RestoredCrops
 
 ROOT = Path(__file__).parents[2]
 ASTRONAUT = ROOT / "examples" / "astronaut-small.jpg"

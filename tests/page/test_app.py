@@ -10,8 +10,11 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from page import texts
-from tests.page.conftest import ROOT
+from tests.page.conftest import ASTRONAUT, MODEL, ROOT
+from tests.page.test_api import restore_by_http
 
 IMPORT_WITHOUT_SOCKETS = """
 import asyncio, socket, sys, threading
@@ -39,7 +42,7 @@ def test_import_launches_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_command_serves_the_page_and_leaves_no_photo_behind(tmp_path: Path) -> None:
+def test_command_serves_the_page_and_leaves_no_photo_and_no_name_behind(tmp_path: Path) -> None:
     """Behind a proxy that does not exist, as many machines have one, and stopped as a service is stopped."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -49,7 +52,9 @@ def test_command_serves_the_page_and_leaves_no_photo_behind(tmp_path: Path) -> N
     environment["PYTHONUNBUFFERED"] = "1"
     environment.pop("GRADIO_TEMP_DIR", None)
     command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu"]
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as page:
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as page:
         assert page.stdout is not None
         try:
             # Gradio's last line comes after its check of its own server, which is what a proxy breaks.
@@ -59,9 +64,17 @@ def test_command_serves_the_page_and_leaves_no_photo_behind(tmp_path: Path) -> N
                 f"http://127.0.0.1:{port}/"
             ) as answer:
                 assert texts.TITLE in answer.read().decode()
+            names = ("Grandma-1912.jpg", "Grandpa-1912.jpg")
+            for name, content in zip(names, (ASTRONAUT.read_bytes(), b"no photo"), strict=True):
+                (tmp_path / name).write_bytes(content)
+            file, _ = restore_by_http(f"http://127.0.0.1:{port}/", tmp_path / names[0])
+            assert file["orig_name"] == f"Grandma-1912_{MODEL}.jpg"
+            with pytest.raises(ValueError, match="could not be read"):
+                restore_by_http(f"http://127.0.0.1:{port}/", tmp_path / names[1])
         finally:
             page.send_signal(signal.SIGTERM)
-            page.communicate(timeout=60)
+            printed, _ = page.communicate(timeout=60)
+    assert "Grand" not in printed, "the log names a photo"
     assert page.returncode == 0
     assert list(tmp_path.glob("gpen-*")) == []
 

@@ -223,6 +223,14 @@ def test_work_ends_when_the_visitor_leaves(browser: Browser, served: Served) -> 
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize(("locale", "words"), [("zh-HK", "進階設定"), ("zh", "高级设置"), ("fr-FR", "Advanced")])
+def test_other_names_of_chinese(browser: Browser, served: Served, locale: str, words: str) -> None:
+    visitor = Visit(browser, served.url, locale=locale)
+    visitor.page.locator("#advanced", has_text=words).wait_for()
+    visitor.context.close()
+
+
+@pytest.mark.browser
 def test_two_visitors_at_once_each_see_their_own(browser: Browser, served: Served) -> None:
     first, second = Visit(browser, served.url), Visit(browser, served.url, locale="zh-TW")
     first.upload(GROUP)
@@ -249,8 +257,9 @@ def test_photo_from_the_camera(browser: Browser, served: Served) -> None:
     page = visitor.page
     page.locator("#photo [data-testid=source-select] button").nth(1).click()
     page.get_by_text("Click to Access Webcam").click()
+    page.wait_for_function("document.querySelector('#photo video').videoWidth > 0")
     page.get_by_label("capture photo").click()
-    page.locator("#photo img").wait_for()
+    page.locator("#photo img:visible").wait_for()
     page.click("#run")
     visitor.wait_for_status("px ·")
     assert visitor.complaints == []

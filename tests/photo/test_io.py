@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
 
 import cv2
 import numpy as np
@@ -12,11 +11,12 @@ from PIL import Image, ImageOps
 
 from gpen_core.errors import PhotoError
 from gpen_core.options import OutputOptions
-from gpen_core.photo import io as photo_io
+from gpen_core.photo import profile as photo_profile
 from gpen_core.photo.io import read_photo
 from gpen_core.photo.metadata import EXIF_ORIENTATION, is_own_result
 from gpen_core.photo.write import write_photo
 from gpen_core.types import Photo
+from tests.photo.profiles import swapped_primaries_profile
 
 
 @pytest.fixture(scope="module")
@@ -157,33 +157,6 @@ def test_arrays_that_are_no_picture_are_refused(array):
         read_photo(array)
 
 
-def swapped_primaries_profile() -> bytes:
-    """A minimal v2 RGB profile with red and blue exchanged, so that a lost profile is obvious."""
-
-    def xyz(values):
-        return b"XYZ \0\0\0\0" + b"".join(struct.pack(">i", round(value * 65536)) for value in values)
-
-    red, green, blue = (0.4361, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7141)
-    tags = {
-        b"desc": b"desc\0\0\0\0" + struct.pack(">I", 5) + b"test\0" + b"\0" * 78,
-        b"cprt": b"text\0\0\0\0none\0",
-        b"wtpt": xyz((0.9642, 1, 0.8249)),
-        b"rXYZ": xyz(blue),
-        b"gXYZ": xyz(green),
-        b"bXYZ": xyz(red),
-    }
-    for name in (b"rTRC", b"gTRC", b"bTRC"):
-        tags[name] = b"curv\0\0\0\0" + struct.pack(">IH", 1, 563)
-    body, table, offset = b"", struct.pack(">I", len(tags)), 128 + 4 + 12 * len(tags)
-    for name, value in tags.items():
-        table += name + struct.pack(">II", offset + len(body), len(value))
-        body += value + b"\0" * (-len(value) % 4)
-    size = 128 + len(table) + len(body)
-    head = struct.pack(">I4sI4s4s4s", size, b"none", 0x02100000, b"mntr", b"RGB ", b"XYZ ") + b"\0" * 12 + b"acsp"
-    head += b"\0" * 28 + struct.pack(">iii", 63190, 65536, 54061)
-    return head.ljust(128, b"\0") + table + body
-
-
 def test_a_colour_profile_is_applied(astronaut):
     photo = read_photo(saved(Image.fromarray(astronaut), "PNG", icc_profile=swapped_primaries_profile()))
     plain, seen = astronaut.reshape(-1, 3).mean(axis=0), photo.pixels.reshape(-1, 3).mean(axis=0)
@@ -198,7 +171,7 @@ def test_a_large_picture_is_the_same_in_bands(astronaut, monkeypatch):
     rgba = np.dstack((astronaut, astronaut[..., 0]))[:301]
     content = saved(Image.fromarray(rgba), "PNG", icc_profile=swapped_primaries_profile(), exif=exif)
     in_bands = read_photo(content)
-    monkeypatch.setattr(photo_io, "BAND_ROWS", 10_000)
+    monkeypatch.setattr(photo_profile, "BAND_ROWS", 10_000)
     at_once = read_photo(content)
     np.testing.assert_array_equal(in_bands.pixels, at_once.pixels)
     np.testing.assert_array_equal(in_bands.alpha, np.rot90(rgba[..., 3], -1))
