@@ -128,6 +128,16 @@ def test_no_serious_barrier_and_no_sideways_scroll(
 
 
 @pytest.mark.browser
+def test_photos_can_be_added_later(visit: Visit, photos: list[Path]) -> None:
+    add_photos(visit, photos[:2])
+    with visit.page.expect_file_chooser() as chooser:
+        visit.page.click("#batch_more")
+    chooser.value.set_files(photos[2:])
+    visit.page.wait_for_function("document.querySelectorAll('#batch_table tbody tr').length === 4")
+    assert list(rows_of(visit)) == [ASTRONAUT.name, "broken.jpg", "phone.heic", ASTRONAUT.stem + "-1.jpg"]
+
+
+@pytest.mark.browser
 def test_without_photos_the_page_asks_for_them(visit: Visit) -> None:
     visit.page.get_by_role("tab", name="Many photos").click()
     visit.page.click("#batch_run")
