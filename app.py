@@ -127,9 +127,11 @@ def main() -> None:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
         site = Site(Restorers(runtime), runtime)
         page = build_page(site)
-        threading.Thread(target=load_first, args=(site,), daemon=True).start()
+        loading = threading.Thread(target=load_first, args=(site,), daemon=True)
+        loading.start()
         with suppress(KeyboardInterrupt):  # also while it is still starting
             page.launch(server_name=args.host, server_port=args.port, **launch_settings(site))
+        loading.join()  # torch aborts a program that ends in the midst of its import
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from gpen_core.folders import unique_names
 from gpen_core.photo.formats import READABLE_SUFFIXES
 from page import tables
 from page.batch_job import ZIP_NAME, BatchJob
-from page.controls import automatic_choice, control, model_choice
+from page.controls import automatic_choice, control, model_choice, status_line
 from page.jobs import sentence_of
 from page.languages import say, translate
 from page.restore_tab import MAX_AT_ONCE
@@ -97,6 +97,11 @@ class Handlers:
 
     def stop(self, request: gr.Request) -> None:
         self._site.jobs.stop(session(request))
+
+
+def with_more(files: Sequence[Upload] | None, added: Sequence[Upload] | None) -> list[str]:
+    """The uploads that were there, and those that come to them."""
+    return [str(upload_path(file)) for file in (*(files or ()), *(added or ()))]
 
 
 def name_of(file: Upload) -> str:
@@ -190,15 +195,24 @@ def build(site: Site) -> None:
     with gr.Row():
         with gr.Column(scale=4):
             files = files_input(site, "batch_files")
+            more = gr.UploadButton(
+                site.label("Add more photos"),
+                file_count="multiple",
+                file_types=sorted(READABLE_SUFFIXES),
+                size="sm",
+                elem_id="batch_more",
+            )
             gr.Markdown(limits_text(site), elem_classes="hint")
             controls = settings_controls(site, "batch")
             run = gr.Button(site.label("Restore all"), variant="primary", elem_id="batch_run")
             stop = gr.Button(site.label("Stop"), variant="stop", visible=False, elem_id="batch_stop")
         with gr.Column(scale=6):
-            set_live = "element.setAttribute('aria-live', 'polite')"
-            status = gr.HTML(site.label(START), elem_id="batch_status", js_on_load=set_live, padding=True)
+            status = status_line(site, START, "batch_status")
             table = gr.HTML("", elem_id="batch_table", css_template=tables.TABLE_CSS)
             download = gr.DownloadButton(site.label("Download ZIP"), interactive=False, elem_id="batch_download")
+    # Its own small button for that is no button to screen readers, and is hidden.
+    quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    more.upload(with_more, [files, more], files, preprocess=False, **quiet)
     connect(Handlers(site), files, [files, *controls], run, stop, [status, table, download])
 
 

@@ -17,7 +17,7 @@ from gpen_core.photo.write import write_photo
 from gpen_core.types import Photo, Pixels
 from page.check_job import LETTERS, PRECISIONS, STRENGTHS, CheckJob, Choice, presets, title_of, write_zip
 from page.check_numbers import numbers_html, summary_html
-from page.controls import photo_input
+from page.controls import photo_input, status_line
 from page.examples import add_examples
 from page.jobs import sentence_of, without_folders
 from page.languages import say, translate
@@ -256,8 +256,7 @@ def build(site: Site) -> None:
                         columns.append(column)
             run = gr.Button(site.label("Compare"), variant="primary", elem_id="check_run")
             stop = gr.Button(site.label("Stop"), variant="stop", visible=False, elem_id="check_stop")
-            set_live = "element.setAttribute('aria-live', 'polite')"
-            status = gr.HTML(site.label(START), elem_id="check_status", js_on_load=set_live, padding=True)
+            status = status_line(site, START, "check_status")
     shown = [status, *result_components(site), stop]
     connect(Handlers(site), [photo, count, *values], preset, columns, run, shown)
 

@@ -70,6 +70,12 @@ def photo_input(site: Site, **looks: Any) -> gr.Image:
     )
 
 
+def status_line(site: Site, sentence: str, elem_id: str) -> gr.HTML:
+    """Where a tab says in words what goes on; screen readers hear it."""
+    set_live = "element.setAttribute('aria-live', 'polite')"
+    return gr.HTML(site.label(sentence), elem_id=elem_id, js_on_load=set_live, padding=True)
+
+
 def model_choice(site: Site) -> gr.Radio:
     """Every generator that is here or can be fetched; which, how large, under what licence."""
     specs = [spec for spec in SPECS.values() if spec.role == "generator"]

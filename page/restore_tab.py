@@ -10,7 +10,7 @@ from gradio.context import Context
 
 from gpen_core.errors import Cancelled
 from gpen_core.types import Progress
-from page.controls import automatic_choice, control, half_choice, model_choice, photo_input
+from page.controls import automatic_choice, control, half_choice, model_choice, photo_input, status_line
 from page.examples import add_examples
 from page.jobs import Report, sentence_of
 from page.languages import say, translate
@@ -165,8 +165,7 @@ def build(site: Site) -> None:
                 controls |= advanced(site)
                 reset = gr.Button(site.label("Reset settings"), size="sm", elem_id="reset")
         with gr.Column(scale=6, min_width=320):
-            set_live = "element.setAttribute('aria-live', 'polite')"
-            status = gr.HTML(site.label(START), elem_id="status", js_on_load=set_live, padding=True)
+            status = status_line(site, START, "status")
             stale = gr.HTML(site.label(STALE), visible=False, elem_id="stale", padding=True)
             shown = build_result(site)
     half = controls.pop("fp16")

@@ -62,6 +62,7 @@ TABLE_CSS = """
 [data-state="no faces"] .state, [data-state="skipped"] .state { background: #fef3c7; color: #713f12 }
 .legend { margin: .6rem 0 0; font-size: .9rem; color: var(--body-text-color-subdued) }
 @media (max-width: 640px) {
+  .wide { max-height: 90vh }
   .wide thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
   .wide tbody tr { display: block; padding: .55rem .7rem; border-top: 1px solid var(--border-color-primary) }
   .wide tbody th, .wide tbody td { display: block; padding: .12rem 0; border: 0; min-width: 0 }

@@ -5,14 +5,20 @@ from __future__ import annotations
 import gradio as gr
 
 CSS = """
-#status { overflow-wrap: anywhere; border: 1px solid var(--border-color-primary); border-radius: var(--block-radius) }
-#status p { margin: 0; font-weight: 600; font-size: 1.05em }
-#status ul { margin: .4em 0 0; padding-left: 1.2em; list-style: disc }
-#status progress { width: 100%; height: 6px; margin-top: .5em; accent-color: #1d4ed8 }
+:is(#status, #batch_status, #check_status) { overflow-wrap: anywhere; border: 1px solid var(--border-color-primary);
+  border-radius: var(--block-radius) }
+:is(#status, #batch_status, #check_status) p { margin: 0; font-weight: 600; font-size: 1.05em }
+:is(#status, #batch_status, #check_status) ul { margin: .4em 0 0; padding-left: 1.2em; list-style: disc }
+:is(#status, #batch_status, #check_status) progress { width: 100%; height: 6px; margin-top: .5em; accent-color: #1d4ed8 }
 #status [data-testid="status-tracker"], .gradio-container [data-testid="status-tracker"] .error { display: none }
 #stale { background: #fef3c7; color: #78350f; border-radius: var(--block-radius); font-weight: 600 }
 .gradio-container:has(#stale:not(.hidden)) #results { opacity: .55 }
 #run, #stop, #download, #report { min-height: 44px }
+#batch_run, #batch_stop, #batch_more, #batch_download, #check_run, #check_stop, #check_download { min-height: 44px }
+.gradio-container [role="tab"][aria-selected="true"] { color: #1d4ed8 }
+.dark .gradio-container [role="tab"][aria-selected="true"], .gradio-container.dark [role="tab"][aria-selected="true"] {
+  color: #93c5fd }
+#batch_files .icon-button[aria-haspopup] { display: none }
 #pairs .grid-wrap { max-height: none; min-height: 0 }
 #pairs .thumbnail-item { aspect-ratio: 2.05 }
 @media (max-width: 640px) { #pairs .grid-container { grid-template-columns: 1fr } }
@@ -37,4 +43,8 @@ def theme() -> gr.themes.Base:
         block_label_text_color="*neutral_700",
         body_text_color_subdued="*neutral_600",
         body_text_color_subdued_dark="*neutral_300",
+        link_text_color="*primary_700",
+        link_text_color_dark="*primary_300",
+        link_text_color_hover="*primary_800",
+        link_text_color_hover_dark="*primary_200",
     )

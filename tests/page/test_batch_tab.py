@@ -9,7 +9,7 @@ import time
 import urllib.request
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -26,6 +26,9 @@ from page.batch_tab import finished_html, named_files, table_html
 from page.jobs import Jobs
 from page.values import Chosen
 from tests.page.conftest import ASTRONAUT, MODEL, Served, Visit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 CHOSEN = Chosen(
     model=MODEL, precision="auto", compile=False, options=RestoreOptions(), output=OutputOptions(), notes=()
@@ -84,6 +87,7 @@ def test_visitor_restores_many_and_downloads_a_zip(visit: Visit, served: Served,
     assert served.own_folders() == []
 
 
+@pytest.mark.browser
 def test_stop_keeps_what_is_done(visit: Visit, served: Served, tmp_path: Path) -> None:
     many = [Path(shutil.copy(ASTRONAUT, tmp_path / f"{number:02d}.jpg")) for number in range(40)]
     add_photos(visit, many)
@@ -103,6 +107,37 @@ def test_stop_keeps_what_is_done(visit: Visit, served: Served, tmp_path: Path) -
     assert served.own_folders() == []
 
 
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_serious_barrier_and_no_sideways_scroll(
+    browser: Browser, served: Served, photos: list[Path], scheme: str, width: int
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    visitor = Visit(browser, f"{served.url}?__theme={scheme}", viewport={"width": width, "height": 900})
+    add_photos(visitor, photos)
+    visitor.page.click("#batch_run")
+    visitor.page.locator("#batch_download:enabled").wait_for()
+    visitor.page.click("#batch_advanced button")
+    found = Axe().run(visitor.page).response["violations"]
+    serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+    assert serious == []
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+    visitor.context.close()
+
+
+@pytest.mark.browser
+def test_photos_can_be_added_later(visit: Visit, photos: list[Path]) -> None:
+    add_photos(visit, photos[:2])
+    with visit.page.expect_file_chooser() as chooser:
+        visit.page.click("#batch_more")
+    chooser.value.set_files(photos[2:])
+    visit.page.wait_for_function("document.querySelectorAll('#batch_table tbody tr').length === 4")
+    assert list(rows_of(visit)) == [ASTRONAUT.name, "broken.jpg", "phone.heic", ASTRONAUT.stem + "-1.jpg"]
+
+
+@pytest.mark.browser
 def test_without_photos_the_page_asks_for_them(visit: Visit) -> None:
     visit.page.get_by_role("tab", name="Many photos").click()
     visit.page.click("#batch_run")
@@ -168,6 +203,7 @@ def test_plain_http_will_do(served: Served) -> None:
         assert zipfile.ZipFile(io.BytesIO(answer.read())).testzip() is None
 
 
+@pytest.mark.browser
 def test_others_get_the_device_between_two_photos(served: Served, tmp_path: Path) -> None:
     jobs = Jobs()
     many = [Path(shutil.copy(ASTRONAUT, tmp_path / f"{number}.jpg")) for number in range(12)]

@@ -153,6 +153,29 @@ def test_another_face_needs_no_network(check: Visit, served: Served) -> None:
     assert served.crops.num_calls == num_calls
 
 
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_serious_barrier_and_no_sideways_scroll(browser: Browser, served: Served, scheme: str, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    viewport = {"width": width, "height": 900}
+    visitor = Visit(browser, f"{served.url}?__theme={scheme}", viewport=viewport, locale="zh-TW")
+    page = visitor.page
+    page.get_by_role("tab", name="品質比較").click()
+    page.set_input_files("#check_photo input[type=file]", GROUP)
+    page.wait_for_selector("#check_photo img")
+    page.click("#check_settings button")
+    page.click("#check_run")
+    page.locator("#check_download:enabled").wait_for()
+    found = Axe().run(page).response["violations"]
+    serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+    assert serious == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    visitor.context.close()
+
+
+@pytest.mark.browser
 def test_presets_fill_the_settings(visit: Visit) -> None:
     page = visit.page
     page.get_by_role("tab", name="Quality check").click()
@@ -166,6 +189,7 @@ def test_presets_fill_the_settings(visit: Visit) -> None:
     assert visit.complaints == []
 
 
+@pytest.mark.browser
 def test_stop_ends_a_comparison(visit: Visit, served: Served) -> None:
     page = visit.page
     page.get_by_role("tab", name="Quality check").click()

@@ -30,6 +30,7 @@ def test_an_example_is_a_click_away_and_restored_soon(visit: Visit, served: Serv
     assert visit.complaints == []
 
 
+@pytest.mark.browser
 def test_the_check_has_them_too(visit: Visit) -> None:
     page = visit.page
     page.get_by_role("tab", name="Quality check").click()

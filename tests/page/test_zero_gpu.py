@@ -94,6 +94,7 @@ print(restorer.restore("PHOTO").summary())
 """
 
 
+@pytest.mark.slow
 def test_the_page_is_built_and_restores_under_emulation() -> None:
     if find_spec("spaces") is None:
         pytest.skip("the package spaces is not installed")
