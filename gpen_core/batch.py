@@ -67,10 +67,15 @@ def restore_file(
     """
     written = written or OutputOptions()
     check_output(output, [source], overwrite_originals=written.overwrite_originals)
-    return _write(restorer.restore(source, options, on_progress), source, output, written)
+    return write_result(restorer.restore(source, options, on_progress), source, output, written)
 
 
-def _write(result: RestoreResult, source: Path, output: Path, written: OutputOptions) -> PhotoOutcome:
+def write_result(result: RestoreResult, source: Path, output: Path, written: OutputOptions) -> PhotoOutcome:
+    """A result's file, and its crops and sheet where they are asked for; the outcome of every engine.
+
+    Raises:
+        PhotoError: it cannot be written.
+    """
     if written.save_crops:
         save_crops(result, crops_folder_for(output))
     if written.sheet:
@@ -78,6 +83,11 @@ def _write(result: RestoreResult, source: Path, output: Path, written: OutputOpt
     notes = (*result.notes, *result.save(output, written))
     status: Status = "restored" if result.num_shown or result.whole_tiles else "no faces"
     return PhotoOutcome(source=source, output=output, status=status, notes=notes, result=result)
+
+
+def describe_failure(error: BaseException) -> str:
+    """Why a photo failed. torch, OpenCV and Pillow name what happened, but speak to engineers."""
+    return str(error) if isinstance(error, GpenError) else f"{type(error).__name__}: {error}"
 
 
 def restore_folder(
@@ -294,7 +304,7 @@ class _Run:
     def _finish_and_write(
         self, prepared: PreparedPhoto, answer: NetworkAnswer, source: Path, output: Path
     ) -> PhotoOutcome:
-        outcome = _write(self.restorer.finish(prepared, answer), source, output, self.written)
+        outcome = write_result(self.restorer.finish(prepared, answer), source, output, self.written)
         # At once, so that a run that is killed knows nearly all it has done.
         self.manifest.add(outcome.source, outcome.status, output=output, result=outcome.result)
         return outcome

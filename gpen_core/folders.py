@@ -49,12 +49,12 @@ def list_photos(folder: Path, options: BatchOptions | None = None, *, output: Pa
             files += _files_below(folder, output)
     except OSError as error:
         raise PhotoError(f"The folder {folder} could not be read: {error.strerror}.") from error
-    photos = [path for path in files if path.suffix.lower() in READABLE_SUFFIXES and not path.name.startswith(".")]
+    photos = [path for path in files if is_photo_name(path.name)]
     if not photos:
         raise PhotoError(f"The folder {folder} holds no photo ({len(files)} other files); name a folder with photos.")
     num_ignored = len(files) - len(photos)
     if options.pattern is not None:
-        photos = [path for path in photos if _fits(path.relative_to(folder), options.pattern)]
+        photos = [path for path in photos if fits_pattern(path.relative_to(folder), options.pattern)]
         if not photos:
             raise PhotoError(f"No photo in {folder} fits the pattern {options.pattern!r}; change it or leave it out.")
     return FolderListing(photos=tuple(photos[: options.limit or None]), num_ignored=num_ignored)
@@ -84,7 +84,12 @@ def _holds_results(folder: Path) -> bool:
         return False
 
 
-def _fits(path: Path, pattern: str) -> bool:
+def is_photo_name(name: str) -> bool:
+    """Whether a file's name is a photo's, by its ending in any case; hidden files and macOS `._` files are none."""
+    return Path(name).suffix.lower() in READABLE_SUFFIXES and not name.startswith(".")
+
+
+def fits_pattern(path: Path, pattern: str) -> bool:
     """A pattern with a slash is held against the path within the folder, any other against the name."""
     name = path.as_posix() if "/" in pattern else path.name
     return fnmatchcase(name.casefold(), pattern.casefold())

@@ -68,17 +68,15 @@ class Manifest:
         Raises:
             PhotoError: it cannot be written.
         """
-        record: dict[str, Any] = {
-            "program": f"{SOFTWARE} {__version__}",
-            "input": self._name(photo),
-            "output": None if output is None else output.relative_to(self._folder).as_posix(),
-            "status": status,
-            "error": error,
-            "input_state": _state(photo),
-            **({} if result is None else result.to_report()),
-            "settings": self._settings,
-        }
-        line = json.dumps(record, ensure_ascii=False) + "\n"
+        line = make_line(
+            self._name(photo),
+            status,
+            state=_state(photo),
+            output=None if output is None else output.relative_to(self._folder).as_posix(),
+            error=error,
+            result=result,
+            settings=self._settings,
+        )
         try:
             with self._lock, self.path.open("a", encoding="utf-8") as file:
                 # A run that was killed may have left half a line.
@@ -89,6 +87,40 @@ class Manifest:
 
     def _name(self, photo: Path) -> str:
         return photo.relative_to(self._root).as_posix()
+
+
+def make_line(
+    photo: str,
+    status: str,
+    *,
+    state: list[int] | None,
+    output: str | None,
+    error: str,
+    result: RestoreResult | None,
+    settings: dict[str, Any],
+) -> str:
+    """A manifest's line, with its end.
+
+    Args:
+        photo: path in the folder of the photos, with slashes.
+        status: what became of it.
+        state: size and time of change of its file.
+        output: path in the output folder.
+        error: why it failed.
+        result: what was done.
+        settings: see `settings_of`.
+    """
+    record: dict[str, Any] = {
+        "program": f"{SOFTWARE} {__version__}",
+        "input": photo,
+        "output": output,
+        "status": status,
+        "error": error,
+        "input_state": state,
+        **({} if result is None else result.to_report()),
+        "settings": settings,
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def settings_of(
@@ -113,17 +145,19 @@ def _state(photo: Path) -> list[int] | None:
 
 
 def _read(path: Path, settings: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], bool]:
-    """The last record of each photo, and whether the file ends within a line. Lines that are no JSON are passed over.
-
-    Of the settings a record keeps whether they are these.
-    """
-    records: dict[str, dict[str, Any]] = {}
+    """The records of a file, and whether it ends within a line. Lines that are no JSON are passed over."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return records, False
+        return {}, False
     except OSError as error:
         raise PhotoError(f"{path} could not be read: {error.strerror}.") from error
+    return parse_records(content, settings), bool(content) and not content.endswith(b"\n")
+
+
+def parse_records(content: bytes, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The last record of each photo in a manifest's content. Of the settings it keeps whether they are these."""
+    records: dict[str, dict[str, Any]] = {}
     for line in content.split(b"\n"):
         try:
             record = json.loads(line)
@@ -133,4 +167,4 @@ def _read(path: Path, settings: dict[str, Any]) -> tuple[dict[str, dict[str, Any
             # What a restart does not ask for is not kept: a manifest of thousands is long.
             kept = {name: record.get(name) for name in ("status", "output", "input_state")}
             records[record["input"]] = {**kept, "settings": record.get("settings") == settings}
-    return records, bool(content) and not content.endswith(b"\n")
+    return records

@@ -308,6 +308,31 @@ class BatchOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterOptions:
+    """How Ray shares a batch out. Checked on construction.
+
+    Raises:
+        OptionError: a value is outside what is allowed.
+    """
+
+    engine: str = option(
+        "local",
+        "local for this machine; ray for a cluster, or for folders such as s3://bucket/photos",
+        choices=("local", "ray"),
+    )
+    actors: int = option(
+        0, "networks that run at the same time; 0: as many as the cluster has room for", minimum=0, maximum=100_000
+    )
+    gpus_per_actor: float = option(
+        0.0, "share of a GPU that a network takes: 1, or 0.5 for two on one; 0 runs on CPUs", minimum=0.0, maximum=8.0
+    )
+    cpus_per_actor: float = option(1.0, "CPU cores that a network takes", minimum=0.1, maximum=256.0)
+
+    def __post_init__(self) -> None:
+        check_all(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ExportOptions:
     """A model as a file that other programs run. Checked on construction.
 

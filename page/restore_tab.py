@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import gradio as gr
 from gradio.context import Context
 
+from gpen_core.errors import Cancelled
 from gpen_core.types import Progress
 from page.controls import automatic_choice, control, half_choice, model_choice, photo_input, status_line
 from page.examples import add_examples
 from page.jobs import Report, sentence_of
-from page.languages import say
+from page.languages import say, translate
 from page.result_view import Finished, Shown, build_result, same_shown, show, show_files
 from page.site import Site, Upload, error_to_raise, language, read_upload, session, status_html, step_words
 from page.texts import FAILED, NO_PHOTO, RUNNING, STALE, START
@@ -62,7 +63,8 @@ class Handlers:
         tongue = language(request)
         by_name = dict(zip(NAMES, values, strict=True))
         steps = self._site.jobs.run(restoration(self._site, photo, by_name), session(request))
-        yield view(status=status_html(say(tongue, RUNNING), share=0.0), stop=gr.Button(visible=True))
+        before = status_html(say(tongue, RUNNING), share=0.0)
+        yield view(status=before, stop=gr.Button(visible=True))
         try:
             while True:
                 try:
@@ -71,12 +73,16 @@ class Handlers:
                     finished: Finished = end.value
                     break
                 share, words = step_words(step, tongue) if step else (0.0, say(tongue, RUNNING))
-                yield view(status=status_html(words, share=share))
+                now = status_html(words, share=share)
+                # Also where nothing is new: Gradio can end a generator only when it yields.
+                yield view() if now == before else view(status=now)
+                before = now
         except Exception as error:
-            sentence = sentence_of(error)
-            failed = status_html(say(tongue, FAILED, reason=sentence))
-            yield view(status=failed, stop=gr.Button(visible=False))
-            raise error_to_raise(sentence, tongue) from error
+            sentence, was_asked = sentence_of(error), isinstance(error, Cancelled)
+            words = translate(sentence, tongue) if was_asked else say(tongue, FAILED, reason=sentence)
+            yield view(status=status_html(words), stop=gr.Button(visible=False))
+            # Raised after a stop too, so that nothing goes on as after a success; a toast would say it twice.
+            raise error_to_raise(sentence, tongue, is_shown=not was_asked) from error
         for status, shown in show(finished, tongue):
             calm = gr.HTML(visible=False)
             yield view(status=status, shown=shown, stop=gr.Button(visible=False), stale=calm, finished=finished)
@@ -101,7 +107,8 @@ class Handlers:
             yield view()
             return
         for status, shown in show(wanted, language(request)):
-            yield view(status=status, shown=shown, finished=wanted)
+            # The ticks are the visitor's, who may have changed them again meanwhile.
+            yield view(status=status, shown=shown._replace(ticks=gr.skip()), finished=wanted)
 
     def files(self, request: gr.Request, finished: Finished | None) -> Iterator[tuple[Any, Any, Any]]:
         if finished is not None:

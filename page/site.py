@@ -96,9 +96,10 @@ own_folder = partial(tempfile.TemporaryDirectory, prefix="gpen-")
 """A folder for the files of one answer. Gradio copies the files of what a generator yields before it asks for more."""
 
 
-def error_to_raise(sentence: str, language: str) -> gr.Error:
-    """A toast. Gradio shows its message as HTML."""
-    return gr.Error(escape(translate(sentence, language), quote=False), print_exception=False)
+def error_to_raise(sentence: str, language: str, *, is_shown: bool = True) -> gr.Error:
+    """Ends an event, with a toast where it `is_shown`. Gradio shows its message as HTML."""
+    message = escape(translate(sentence, language), quote=False)
+    return gr.Error(message, visible=is_shown, print_exception=False)
 
 
 def step_words(step: Step, language: str) -> tuple[float, str]:

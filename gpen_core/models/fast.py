@@ -35,9 +35,9 @@ STREAMED_FROM_CHANNELS = 128
 """At STREAMED_FROM_PX. Narrower networks compute too little for each step to gain."""
 HALF_FROM_PX = 64
 """Levels of this side and above run in half precision where that is asked for."""
-FACE_BY_FACE_FROM_PX = 64
-"""On a CPU levels of this side and above run one face at a time: the maps of several leave its cache. Below, where the
-weights are larger than the maps, all faces of a call share each reading of them."""
+ROWS_OF_STYLES = 4
+"""On a CPU the linear layers take style codes in multiples of this: matrix products of other heights add up in another
+order, and a face's pixels should not depend on how many others are restored with it."""
 TILED_FROM_PX = 128
 """Levels of this side and above run in tiles where they are not streamed."""
 
@@ -136,26 +136,21 @@ class FastGenerator(nn.Module):
                 return self._forward_streamed(x, tile_px or None, workers)
         if 0 < tile_px < self.size and self.exact_overlap_px:
             return self._forward_tiled(x, tile_px, self.exact_overlap_px if overlap_px is None else overlap_px)
-        is_by_face = x.device.type == "cpu" and self.size >= FACE_BY_FACE_FROM_PX
-        if is_by_face and not torch.compiler.is_compiling():
+        if x.device.type == "cpu" and not torch.compiler.is_compiling():
             return self._forward_by_face(x)
         features = self._encode(x, self.stages)
-        return self._decode(self._styles(features[-1]), features[::-1])[1]
+        return self._decode(self._styles(self._code(features[-1])), features[::-1])[1]
 
     def _forward_by_face(self, x: Tensor) -> Tensor:
-        """The high levels for one face after the other, the low ones for all of them."""
-        num_high = sum(side >= FACE_BY_FACE_FROM_PX for side in self.config.sides)
-        high = [self._encode(face, self.stages[:num_high]) for face in x[:, None]]
-        features = self._encode(torch.cat([of_face[-1] for of_face in high]), self.stages[num_high:])
-        styles = self._styles(features[-1])
-        maps, rgb = self._decode(styles, features[::-1])
-        first = len(features)
-        memory = Memory(high[0][0], 2 * self.config.num_channels(self.size) * self.size**2)
+        """One face after the other: the maps of several leave a processor's cache. They share the linear layers."""
+        features = [self._encode(face, self.stages) for face in x[:, None]]
+        styles = self._styles(self._code_together([of_face[-1] for of_face in features]))
+        memory = Memory(features[0][0], 2 * self.config.num_channels(self.size) * self.size**2)
         images = []
         for face in range(x.shape[0]):
-            one, own = slice(face, face + 1), [level.of_face(face) for level in styles]
+            own = [level.of_face(face) for level in styles]
             # Taken off the list, so that the features are freed when their face is done.
-            images.append(self._ascend(own, high.pop(0)[::-1], first, maps[one], rgb[one], memory)[1])
+            images.append(self._decode(own, features.pop(0)[::-1], memory)[1])
         return torch.cat(images)
 
     def _forward_tiled(self, x: Tensor, tile_px: int, overlap_px: int) -> Tensor:
@@ -169,7 +164,7 @@ class FastGenerator(nn.Module):
             lowest_high = self._encode(x[:, :, band.start : band.end], high)[-1]
             pieces.append(lowest_high[:, :, (band.core_start - band.start) // scale :][:, :, : band.core_px // scale])
         features = self._encode(torch.cat(pieces, dim=2), self.stages[num_high:])
-        styles = self._styles(features[-1])
+        styles = self._styles(self._code(features[-1]))
         maps, rgb = self._decode(styles, features[::-1])
         out = rgb.new_zeros(x.shape[0], 3, self.size, self.size)
         for band in plan_bands(self.size, tile_px, overlap_px, multiple_of=2 * scale):
@@ -181,17 +176,17 @@ class FastGenerator(nn.Module):
 
     def _forward_streamed(self, x: Tensor, band_rows: int | None, workers: Workers) -> Tensor:
         sources, lowest = self._encode_streamed(x, band_rows, workers)
-        features = self._encode(lowest, self.stages)
-        w = self._code(features[-1])
-        x, rgb = self._decode(self._styles_from(w), features[::-1])
+        features = [self._encode(maps, self.stages) for maps in lowest]
+        w = self._code_together([of_face[-1] for of_face in features])
+        styles = self._styles(w)
         levels = [cast(StreamedLevel, level) for level in self.levels]
-        styles = level_styles(levels, w)
+        high_styles = level_styles(levels, w)
         first_style, _ = levels[0].up_modulation(w)
         images = []
-        for face in range(w.shape[0]):
-            maps = x[face].permute(1, 2, 0) * first_style[face]
-            image = rgb[face]
-            for level, of_level in zip(levels, styles[face], strict=True):
+        for face, own in enumerate(features):
+            low, rgb = self._decode([level.of_face(face) for level in styles], own[::-1])
+            maps, image = low[0].permute(1, 2, 0) * first_style[face], rgb[0]
+            for level, of_level in zip(levels, high_styles[face], strict=True):
                 image = level.to_rgb.enlarged(image[None])[0]
                 # Taken off the list, so that the features are freed when their level is done.
                 maps = level(maps, sources[face].pop(0), of_level, image, band_rows, workers)
@@ -200,8 +195,8 @@ class FastGenerator(nn.Module):
 
     def _encode_streamed(
         self, x: Tensor, band_rows: int | None, workers: Workers
-    ) -> tuple[list[list[GetRows]], Tensor]:
-        """Each face's sources of features, coarse to fine, and the maps that the first direct stage takes."""
+    ) -> tuple[list[list[GetRows]], list[Tensor]]:
+        """Each face's sources of features, coarse to fine, and what its first direct stage takes: (1, C, H, W) maps."""
         assert self.entry is not None
         sources, lowest = [], []
         for picture in x:
@@ -212,8 +207,8 @@ class FastGenerator(nn.Module):
                 side //= 2
                 of_face.append(rows)
             sources.append(of_face[::-1])
-            lowest.append(rows(0, side))
-        return sources, torch.stack(lowest).permute(0, 3, 1, 2)
+            lowest.append(rows(0, side).permute(2, 0, 1)[None])
+        return sources, lowest
 
     @staticmethod
     def _encode(x: Tensor, stages: Iterable[nn.Module]) -> list[Tensor]:
@@ -228,11 +223,14 @@ class FastGenerator(nn.Module):
         """Style codes (N, D) from the coarsest features."""
         return cast(Tensor, self.mapping(self.final_linear(coarsest.float().flatten(1))))
 
-    def _styles(self, coarsest: Tensor) -> list[DirectStyles]:
-        return self._styles_from(self._code(coarsest))
+    def _code_together(self, coarsest: Sequence[Tensor]) -> Tensor:
+        """Style codes from each face's coarsest features; what follows the faces' own fills up ROWS_OF_STYLES."""
+        features = torch.cat(list(coarsest))
+        num_spare = -len(features) % ROWS_OF_STYLES
+        return self._code(torch.cat((features, features.new_zeros(num_spare, *features.shape[1:]))))
 
-    def _styles_from(self, w: Tensor) -> list[DirectStyles]:
-        """Of each direct level, coarse to fine."""
+    def _styles(self, w: Tensor) -> list[DirectStyles]:
+        """Of each direct level, coarse to fine, from (N, D) style codes."""
         convs = [cast(PreparedStyledConv, conv) for conv in self.convs]
         scales = [conv.modulation(w) for conv in convs]
         images = [cast(PreparedToRGB, image).matrix(w) for image in self.to_rgbs]
@@ -240,11 +238,13 @@ class FastGenerator(nn.Module):
             DirectStyles(scales[max(2 * level - 1, 0)], scales[2 * level], image) for level, image in enumerate(images)
         ]
 
-    def _decode(self, styles: Sequence[DirectStyles], features: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def _decode(
+        self, styles: Sequence[DirectStyles], features: Sequence[Tensor], memory: Memory | None = None
+    ) -> tuple[Tensor, Tensor]:
         """As many levels as there are features, coarse to fine: the last one's maps (N, C, H, W) and image."""
         lowest = styles[0]
         maps = self.convs[0](self.constant.expand(features[0].shape[0], -1, -1, -1), lowest.conv, features[0])
-        return self._ascend(styles, features[1:], 1, maps, self.to_rgbs[0](maps, lowest.matrix))
+        return self._ascend(styles, features[1:], 1, maps, self.to_rgbs[0](maps, lowest.matrix), memory)
 
     def _ascend(
         self,

@@ -57,12 +57,13 @@ DECODER_ERRORS = (
 """What Pillow, its plugins and OpenCV raise for files that are not what they say; found by mutating files."""
 
 
-def read_photo(source: PhotoSource, *, accept_damaged: bool | None = None) -> Photo:
+def read_photo(source: PhotoSource, *, accept_damaged: bool | None = None, name: str | None = None) -> Photo:
     """The picture in `source`, upright, as 8-bit sRGB.
 
     Args:
         source: path, file content, Pillow image, or array: (H, W), (H, W, 1..4) as gray, gray + alpha, RGB or RGBA;
             uint8, uint16, bool, or float in [0, 1]. A `Photo` is returned as it is.
+        name: of a file whose content is given, for messages.
         accept_damaged: also take a JPEG or PNG of which more than the last rows is missing; else that is refused.
 
     Raises:
@@ -75,7 +76,8 @@ def read_photo(source: PhotoSource, *, accept_damaged: bool | None = None) -> Ph
         return _photo_from_array(source)
     if isinstance(source, Image.Image):
         return _photo_from_image(source, b"", name="The picture")
-    name = str(source) if isinstance(source, str | Path) else "The uploaded file"
+    is_upload = isinstance(source, bytes) and name is None
+    name = str(source) if isinstance(source, str | Path) else name or "The uploaded file"
     content = source if isinstance(source, bytes) else _read_bytes(Path(source))
     try:
         return _photo_from_content(content, name)
@@ -86,7 +88,7 @@ def read_photo(source: PhotoSource, *, accept_damaged: bool | None = None) -> Ph
     except MemoryError as error:
         raise PhotoError(f"{name} is too large for the memory that is free; scale it down first.") from error
     except DECODER_ERRORS as error:
-        photo = _read_completed(content, name, is_accepting=bool(accept_damaged), is_file=not isinstance(source, bytes))
+        photo = _read_completed(content, name, is_accepting=bool(accept_damaged), is_file=not is_upload)
         if photo is None:
             raise PhotoError(f"{name} could not be read as a photo: {_reason(content, error)}.") from error
         return photo

@@ -24,7 +24,7 @@ from page.jobs import Restorers
 from page.site import Site
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
     from gpen_core.runtime.crops import RestoredCrops
 
@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 ASTRONAUT = ROOT / "examples" / "astronaut-small.jpg"
 GROUP = ROOT / "examples" / "group.jpg"
 MODEL = "starter-256"
+DESKTOP = {"width": 1280, "height": 1000}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_FLAGS = (
     "--no-sandbox",
@@ -135,8 +136,10 @@ def browser() -> Iterator[Browser]:
 class Visit:
     """A fresh visitor, and what their browser complained about."""
 
-    def __init__(self, browser: Browser, url: str, **context: Any) -> None:
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 1000}, **context})
+    def __init__(self, browser: Browser | BrowserContext, url: str, **context: Any) -> None:
+        self.context = browser
+        if hasattr(browser, "new_context"):
+            self.context = browser.new_context(**{"viewport": DESKTOP, **context})
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self._complain(message.text if message.type == "error" else ""))
@@ -187,11 +190,18 @@ class Visit:
         return caught.value.suggested_filename, pixels_of(caught.value.path())
 
 
+@pytest.fixture(scope="session")
+def desktop(browser: Browser) -> BrowserContext:
+    """One for all, which keeps the page's scripts: loading them anew takes a second."""
+    return browser.new_context(viewport=DESKTOP)
+
+
 @pytest.fixture
-def visit(browser: Browser, served: Served) -> Iterator[Visit]:
-    visitor = Visit(browser, served.url)
+def visit(desktop: BrowserContext, served: Served) -> Iterator[Visit]:
+    visitor = Visit(desktop, served.url)
     yield visitor
-    visitor.context.close()
+    visitor.page.evaluate("localStorage.clear()")
+    visitor.page.close()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from page import texts
 from tests.page.conftest import ASTRONAUT, BROWSER_FLAGS, GROUP, MODEL, Served, Visit, find_browser, pixels_of
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
 
 
 def test_visitor_restores_compares_and_downloads(visit: Visit, served: Served, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_visitor_restores_compares_and_downloads(visit: Visit, served: Served, t
     assert [face["box"] for face in report["faces"]] == [face["box"] for face in expected.to_report()["faces"]]
 
     visit.open_tab("Side by side")
-    assert visit.page.locator("#before img").get_attribute("alt") == "The photo before"
+    visit.page.locator('#before img[alt="The photo before"]').wait_for()
     assert visit.sizes_of("#before img, #after img") == sizes
     assert visit.complaints == []
 
@@ -147,7 +147,8 @@ def test_stop_ends_the_work_and_the_next_run_is_whole(visit: Visit, served: Serv
     with served.held():
         page.click("#run")
         page.click("#stop")
-        visit.wait_for_status("Stopped.")
+        assert visit.wait_for_status("Stopped.") == "Stopped."
+        assert page.locator("[data-testid=toast-body]").count() == 0
         assert not page.locator("#stop").is_visible()
     page.click("#run")
     visit.wait_for_status("3 of 3 faces restored")
@@ -192,10 +193,10 @@ def test_download_keeps_format_and_metadata_as_asked(visit: Visit, served: Serve
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.browser)])
-def test_no_serious_barrier(browser: Browser, served: Served, scheme: str) -> None:
+def test_no_serious_barrier(desktop: BrowserContext, served: Served, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    visitor = Visit(browser, f"{served.url}?__theme={scheme}")
+    visitor = Visit(desktop, f"{served.url}?__theme={scheme}")
     visitor.upload(GROUP)
     visitor.page.click("#run")
     visitor.wait_for_status("3 of 3")
@@ -204,10 +205,11 @@ def test_no_serious_barrier(browser: Browser, served: Served, scheme: str) -> No
     visitor.open_tab("Faces")
     found = Axe().run(visitor.page).response["violations"]
     serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
-    visitor.context.close()
+    visitor.page.close()
     assert serious == []
 
 
+@pytest.mark.browser
 def test_work_ends_when_the_visitor_leaves(browser: Browser, served: Served) -> None:
     visitor = Visit(browser, served.url)
     visitor.upload(ASTRONAUT)

@@ -1,0 +1,1 @@
+"""A batch over many machines, by Ray Data."""
