@@ -85,11 +85,6 @@ def write_result(result: RestoreResult, source: Path, output: Path, written: Out
     return PhotoOutcome(source=source, output=output, status=status, notes=notes, result=result)
 
 
-def describe_failure(error: BaseException) -> str:
-    """Why a photo failed. torch, OpenCV and Pillow name what happened, but speak to engineers."""
-    return str(error) if isinstance(error, GpenError) else f"{type(error).__name__}: {error}"
-
-
 def restore_folder(
     restorer: Restorer,
     photos: Sequence[Path],

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from gpen_core.batch import FAILURES, describe_failure, write_result
+from gpen_core.batch import write_result
 from gpen_core.cluster.places import Place
-from gpen_core.errors import PhotoError
+from gpen_core.errors import FAILURES, PhotoError, describe_failure
 from gpen_core.folders import check_output
 from gpen_core.manifest import make_line
 from gpen_core.options import OutputOptions, RestoreOptions, RuntimeOptions
