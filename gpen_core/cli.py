@@ -12,11 +12,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from gpen_core.cli_batch import run_cluster
 from gpen_core.cli_export import run_export_command
 from gpen_core.cli_weights import COMMANDS, EXIT_FAILED, EXIT_OK, FetchBar, run_weights_command
 from gpen_core.errors import GpenError, OptionError
 from gpen_core.evaluation.options import EvaluationOptions
-from gpen_core.options import FACE_WORDS, BatchOptions, OutputOptions, RestoreOptions, RuntimeOptions, allowed
+from gpen_core.options import (
+    FACE_WORDS,
+    BatchOptions,
+    ClusterOptions,
+    OutputOptions,
+    RestoreOptions,
+    RuntimeOptions,
+    allowed,
+)
 from gpen_core.version import __version__
 
 if TYPE_CHECKING:
@@ -29,13 +38,20 @@ OPTION_GROUPS: dict[type, str] = {
     BatchOptions: "which photos of a folder",
     RuntimeOptions: "how it runs",
 }
+BATCH_OPTIONS: dict[str, type] = {
+    "options": RestoreOptions,
+    "runtime": RuntimeOptions,
+    "written": OutputOptions,
+    "batch": BatchOptions,
+    "cluster": ClusterOptions,
+}
 EPILOG = """\
 Exit status: 0 when every photo was written (also where no face was found, which a note says), 1 when any failed or
 Ctrl-C stopped the run, 2 for wrong flags. Existing files are replaced only if this program wrote them, or with
 --overwrite-originals. A folder's results come with a manifest.jsonl, by which --skip-existing goes on.
 
-`evaluate --help` tells how to measure models on pictures of your own. `models`, `download` and `verify` see to the
-weights; `export` writes a model as a file for other programs."""
+`batch --engine ray` shares a folder out over a cluster. `evaluate --help` tells how to measure models on pictures of
+your own. `models`, `download` and `verify` see to the weights; `export` writes a model as a file for other programs."""
 EVALUATE_EPILOG = """\
 Exit status: 0 when every picture was measured (also where one shows no face, which a note says), 1 when any failed, 2
 for wrong flags. Existing files are never replaced."""
@@ -60,7 +76,8 @@ def flag_name(field: str) -> str:
     return "--" + field.removesuffix("_px").removesuffix("_s").replace("_", "-")
 
 
-def build_parser(default_input: Path | None) -> argparse.ArgumentParser:
+def build_parser(default_input: Path | None, *, has_engines: bool = False) -> argparse.ArgumentParser:
+    """The main command's; with engines, that of `batch`, whose folders may be addresses."""
     parser = argparse.ArgumentParser(
         prog="gpen",
         description="Restore the faces in a photo, or in every photo of a folder.",
@@ -71,7 +88,7 @@ def build_parser(default_input: Path | None) -> argparse.ArgumentParser:
     parser.add_argument(
         "-i",
         "--input",
-        type=Path,
+        type=str if has_engines else Path,
         default=default_input,
         required=default_input is None,
         metavar="FILE|FOLDER",
@@ -80,11 +97,12 @@ def build_parser(default_input: Path | None) -> argparse.ArgumentParser:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=str if has_engines else Path,
         metavar="FILE|FOLDER",
         help="where the result goes (default: output_<name> in the current folder)",
     )
-    for options, title in OPTION_GROUPS.items():
+    groups = {**OPTION_GROUPS, ClusterOptions: "on which machines"} if has_engines else OPTION_GROUPS
+    for options, title in groups.items():
         group = parser.add_argument_group(title)
         for field in dataclasses.fields(options):
             _add_flag(group, options, field)
@@ -175,6 +193,8 @@ def main(argv: Sequence[str] | None = None, *, default_input: Path | None = None
     argv = sys.argv[1:] if argv is None else argv
     if argv and argv[0] == "evaluate":
         _evaluate_main(argv[1:])
+    if argv and argv[0] == "batch":
+        _batch_main(argv[1:])
     if argv and argv[0] == "export":
         _exit_with(lambda: run_export_command(argv[1:]))
     if argv and argv[0] in COMMANDS:
@@ -189,6 +209,26 @@ def main(argv: Sequence[str] | None = None, *, default_input: Path | None = None
     except OptionError as error:
         parser.error(str(error))
     _exit_with(lambda: _run(args, runtime, options, written, batch))
+
+
+def _batch_main(argv: Sequence[str]) -> NoReturn:
+    parser = build_parser(None, has_engines=True)
+    args = parser.parse_args(argv)
+    try:
+        chosen: dict[str, Any] = {name: kind(**_values(args, kind)) for name, kind in BATCH_OPTIONS.items()}
+    except OptionError as error:
+        parser.error(str(error))
+    source, output = args.input, args.output
+    if chosen["cluster"].engine == "ray":
+        if output is None:
+            parser.error("name the folder of the results with -o, since it may be anywhere")
+        if args.paste is not None or args.report is not None:
+            parser.error("--paste and --report work on this machine only; with ray, manifest.jsonl is the report")
+        _exit_with(lambda: run_cluster(source, output, **chosen))
+    args.input, args.output = Path(source), None if output is None else Path(output)
+    if args.input.is_file():
+        parser.error(f"{source} is a photo; name a folder, or leave out `batch`")
+    _exit_with(lambda: _run(args, chosen["runtime"], chosen["options"], chosen["written"], chosen["batch"]))
 
 
 def _evaluate_main(argv: Sequence[str]) -> NoReturn:

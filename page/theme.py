@@ -9,8 +9,9 @@ CSS = """
   border-radius: var(--block-radius) }
 :is(#status, #batch_status, #check_status) p { margin: 0; font-weight: 600; font-size: 1.05em }
 :is(#status, #batch_status, #check_status) ul { margin: .4em 0 0; padding-left: 1.2em; list-style: disc }
-:is(#status, #batch_status, #check_status) progress { width: 100%; height: 6px; margin-top: .5em;
-  accent-color: #1d4ed8 }
+:is(#status, #batch_status, #check_status) progress {
+  width: 100%; height: 6px; margin-top: .5em; accent-color: #1d4ed8
+}
 #status [data-testid="status-tracker"], .gradio-container [data-testid="status-tracker"] .error { display: none }
 #stale { background: #fef3c7; color: #78350f; border-radius: var(--block-radius); font-weight: 600 }
 .gradio-container:has(#stale:not(.hidden)) #results { opacity: .55 }

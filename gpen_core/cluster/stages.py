@@ -6,6 +6,8 @@ photo's outcome; what a lost machine had in hand Ray gives to another.
 
 from __future__ import annotations
 
+import json
+import pickle
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from gpen_core.folders import check_output
 from gpen_core.manifest import make_line
 from gpen_core.options import OutputOptions, RestoreOptions, RuntimeOptions
 from gpen_core.photo.io import read_photo
+from gpen_core.prepared import NetworkAnswer, PreparedPhoto
 from gpen_core.restorer import Restorer
 from gpen_core.runtime.crops import CropRestorer, RestoredCrops
 from gpen_core.types import OnProgress, Pixels
@@ -86,8 +89,8 @@ def prepare(row: Row, work: Work) -> Row:
         photo = read_photo(content, accept_damaged=work.options.accept_damaged, name=name)
         prepared = _front(work.runtime, work.network).begin(photo, work.options)
     except FAILURES as error:
-        return {**row, "prepared": None, "error": describe_failure(error)}
-    return {**row, "prepared": prepared, "error": ""}
+        return {**row, "prepared": b"", "error": describe_failure(error)}
+    return {**row, "prepared": pickle.dumps(prepared), "error": ""}
 
 
 class Network:
@@ -97,34 +100,39 @@ class Network:
         self._restorer = Restorer(runtime=work.runtime)
 
     def __call__(self, batch: Batch) -> Batch:
-        answers = np.full(len(batch["name"]), None, dtype=object)
+        """Adds the network's answers, pickled as the prepared photos are: a column holds one type only."""
+        answers = np.full(len(batch["name"]), b"", dtype=object)
         errors = batch["error"].astype(object)
-        ready = [index for index, prepared in enumerate(batch["prepared"]) if prepared is not None]
-        try:
-            restored = self._restorer.restore_crops([batch["prepared"][index] for index in ready]) if ready else ()
-            for index, answer in zip(ready, restored, strict=True):
-                answers[index] = answer
-        except FAILURES:
-            # One of them did that: each for itself shows which.
-            for index in ready:
-                try:
-                    (answers[index],) = self._restorer.restore_crops([batch["prepared"][index]])
-                except FAILURES as error:
-                    errors[index] = describe_failure(error)
+        ready = {index: pickle.loads(prepared) for index, prepared in enumerate(batch["prepared"]) if prepared}
+        for index, answer in self._restore(ready).items():
+            if isinstance(answer, NetworkAnswer):
+                answers[index] = pickle.dumps(answer)
+            else:
+                errors[index] = answer
         return {**batch, "answer": answers, "error": errors}
+
+    def _restore(self, photos: dict[int, PreparedPhoto]) -> dict[int, NetworkAnswer | str]:
+        """The answer for each photo, or why it failed."""
+        if not photos:
+            return {}
+        try:
+            return dict(zip(photos, self._restorer.restore_crops(list(photos.values())), strict=True))
+        except FAILURES as error:
+            if len(photos) == 1:
+                return dict.fromkeys(photos, describe_failure(error))
+        # One of them did that: each for itself shows which.
+        return {key: answer for one in photos.items() for key, answer in self._restore(dict([one])).items()}
 
 
 def finish(batch: Batch, work: Work) -> Batch:
     """Write results and their lines of the manifest; what became of each photo."""
-    import json
-
     settings, lines, outcomes = json.loads(work.settings), [], []
     for index in range(len(batch["name"])):
         name, output, error = (str(batch[column][index]) for column in ("name", "output", "error"))
         result, notes, status = None, (), "failed"
         if not error:
             try:
-                prepared, answer = batch["prepared"][index], batch["answer"][index]
+                prepared, answer = (pickle.loads(batch[column][index]) for column in ("prepared", "answer"))
                 result = _front(work.runtime, work.network).finish(prepared, answer)
                 outcome = _write(result, name, output, work)
                 status, notes = outcome.status, outcome.notes
