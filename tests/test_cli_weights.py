@@ -19,6 +19,8 @@ from gpen_core.models.gpen import Generator
 from gpen_core.models.registry import PORTRAIT, SPECS
 from gpen_core.options import RuntimeOptions
 from gpen_core.types import Progress
+from page.jobs import Restorers
+from page.site import Site, step_words
 from tests.hub_server import HubServer
 
 ROOT = Path(__file__).parents[1]
@@ -158,8 +160,11 @@ def test_a_download_that_could_not_be_kept_is_not_begun(hub, capsys, monkeypatch
 
 def test_the_page_fetches_what_is_chosen_and_shows_how_far_it_is(hub, examples):
     shown = []
-    report = app.progress_for(lambda share, desc: shown.append((share, desc)))
-    restorer = app.Restorers(RuntimeOptions(device="cpu"))("gpen-bfr-512", report)
+
+    def report(step: Progress) -> None:
+        shown.append(step_words(step, "en"))
+
+    restorer = Restorers(RuntimeOptions(device="cpu"))("gpen-bfr-512", report)
     assert restorer.model_name == "gpen-bfr-512"
     words = r"Fetching the weights \(gpen-bfr-512, ([\d.]+) of \1 MB, [\d.]+ MB/s\)"
     assert any(re.fullmatch(words, desc) for _, desc in shown)
@@ -169,11 +174,12 @@ def test_the_page_fetches_what_is_chosen_and_shows_how_far_it_is(hub, examples):
 
 
 def test_the_page_offers_what_can_be_fetched_and_says_why_the_starter_is_chosen(hub):
-    page = app.build_page(lambda model, report: pytest.fail("building the page asked for a restorer"))
+    site = Site(lambda *arguments, **asked: pytest.fail("building the page asked for a restorer"))
+    page = app.build_page(site)
     model = next(part for part in page.get_config_file()["components"] if part["props"].get("elem_id") == "model")
     assert "gpen-bfr-512" in [value for _, value in model["props"]["choices"]]
     assert model["props"]["value"] == "starter-256"
-    assert "no official weights are on this machine" in model["props"]["info"]
+    assert any("no official weights are on this machine" in text for text in site.labels["en"].values())
     assert hub.asked == []
 
 
