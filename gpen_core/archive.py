@@ -8,7 +8,7 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -118,8 +118,10 @@ def restore_to_zip(
             load=Path.read_bytes,
             on_progress=ending.report,
         )
-        for outcome in outcomes if staged else ():
-            yield run.add(outcome)
+        # Closed before the folder goes, since what is being written needs it.
+        with closing(outcomes):
+            for outcome in outcomes if staged else ():
+                yield run.add(outcome)
         yield from run.left_over(staged)
         run.add_reports()
 

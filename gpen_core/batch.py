@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,7 +97,7 @@ def restore_folder(
     stop: threading.Event | None = None,
     load: Callable[[Path], PhotoSource] | None = None,
     on_progress: OnProgress | None = None,
-) -> Iterator[PhotoOutcome]:
+) -> Generator[PhotoOutcome, None, None]:
     """Restore photos into a folder, which is made if need be, and note each in its `manifest.jsonl`.
 
     Yields one outcome a photo, in order. A photo that fails is an outcome; it does not stop the others. Their faces go

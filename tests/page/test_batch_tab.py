@@ -128,6 +128,22 @@ def test_no_serious_barrier_and_no_sideways_scroll(
 
 
 @pytest.mark.browser
+def test_work_ends_when_the_visitor_leaves(browser: Browser, served: Served, tmp_path: Path) -> None:
+    visit = Visit(browser, served.url)
+    add_photos(visit, [Path(shutil.copy(ASTRONAUT, tmp_path / f"{number:02d}.jpg")) for number in range(40)])
+    visit.page.click("#batch_run")
+    visit.page.locator("#batch_table tr[data-state=restored]").first.wait_for()
+    visit.context.close()
+    deadline = time.monotonic() + 10
+    while served.own_folders() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert served.own_folders() == []
+    num_calls = served.crops.num_calls
+    time.sleep(1)
+    assert served.crops.num_calls == num_calls
+
+
+@pytest.mark.browser
 def test_photos_can_be_added_later(visit: Visit, photos: list[Path]) -> None:
     add_photos(visit, photos[:2])
     with visit.page.expect_file_chooser() as chooser:
