@@ -96,7 +96,8 @@ def test_device_is_lent_in_turn_and_those_who_wait_hear_of_it():
     for number in range(4):
         threads.append(threading.Thread(target=listen, args=(number,)))
         threads[-1].start()
-        time.sleep(0.05)
+        while all_jobs.device.num_waiting <= number:
+            time.sleep(0.01)
     while {step.num_ahead for step in heard} != {1, 2, 3}:
         time.sleep(0.01)
     may_go.set()
