@@ -14,7 +14,7 @@ from page.controls import automatic_choice, control, half_choice, model_choice, 
 from page.examples import add_examples
 from page.jobs import Report, sentence_of
 from page.languages import say, translate
-from page.result_view import Finished, Shown, build_result, same_shown, show, show_files
+from page.result_view import Finished, Shown, build_result, same_shown, show
 from page.site import Site, Upload, error_to_raise, language, read_upload, session, status_html, step_words
 from page.texts import FAILED, NO_PHOTO, RUNNING, STALE, START
 from page.values import AUTOMATIC, NAMES, OUTPUT, acceptable, choose
@@ -109,10 +109,6 @@ class Handlers:
         for status, shown in show(wanted, language(request)):
             # The ticks are the visitor's, who may have changed them again meanwhile.
             yield view(status=status, shown=shown._replace(ticks=gr.skip()), finished=wanted)
-
-    def files(self, request: gr.Request, finished: Finished | None) -> Iterator[tuple[Any, Any, Any]]:
-        if finished is not None:
-            yield from show_files(finished, language(request))
 
     def stop(self, request: gr.Request) -> None:
         self._site.jobs.stop(session(request))
@@ -215,12 +211,11 @@ def connect(
     )
     stop.click(handlers.stop, None, None, queue=False, **QUIET)
     running.then(None, None, None, js=TO_STATUS, **QUIET)
-    files = {"fn": handlers.files, "inputs": outputs[-1], "outputs": [outputs[0], shown.download, shown.report]}
-    # `change` and not `release`, which the arrow keys do not cause; ticks change by themselves after a run.
-    moved = gr.on([shown.ticks.input, *(by_name[name].change for name in LIVE)], **recompose, **latest)
-    # Strength may be moved during a run too.
-    for settled in (running.success(**recompose, **latest), moved):
-        settled.success(**files, **latest)
+    # `change` and not `release`, which the arrow keys do not cause; ticks change by themselves after a run. Strength may
+    # be moved during a run too.
+    triggers = [shown.ticks.input, *(by_name[name].change for name in LIVE)]
+    gr.on(triggers, **recompose, **latest)
+    running.success(**recompose, **latest)
 
 
 def keep_settings(

@@ -108,21 +108,21 @@ def build_result(site: Site) -> Shown:
 
 
 def show(finished: Finished, tongue: str) -> Iterator[tuple[str, Shown]]:
-    """Status and light pictures, once: Gradio loses what a tab that was not opened yet got before the last answer."""
+    """Status and light pictures; then, since a large PNG takes long to write, both again with the files.
+
+    The pictures again: Gradio drops those of a tab that was not opened yet where the last answer leaves them out.
+    """
     with own_folder() as folder:
         wait = gr.DownloadButton(value=None, interactive=False)
         pictures = _pictures(finished.result, folder, tongue)
         yield _status(finished, (), tongue), pictures._replace(download=wait, report=wait)
-
-
-def show_files(finished: Finished, tongue: str) -> Iterator[tuple[Any, Any, Any]]:
-    """Status again, with what the file's format could not hold, and the files; a large PNG takes long to write."""
-    with own_folder() as folder:
         full, notes = finished.save(folder)
         report = Path(full).with_suffix(".json")
         report.write_text(json.dumps(finished.report(notes), indent=2, ensure_ascii=False), encoding="utf-8")
         ready = [gr.DownloadButton(value=path, interactive=True) for path in (full, str(report))]
-        yield _status(finished, notes, tongue, is_final=True), ready[0], ready[1]
+        # The ticks are the visitor's by now.
+        complete = pictures._replace(download=ready[0], report=ready[1], ticks=gr.skip())
+        yield _status(finished, notes, tongue, is_final=True), complete
 
 
 def _status(finished: Finished, notes: Sequence[str], tongue: str, *, is_final: bool = False) -> str:

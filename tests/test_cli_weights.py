@@ -174,7 +174,7 @@ def test_the_page_fetches_what_is_chosen_and_shows_how_far_it_is(hub, examples):
 
 
 def test_the_page_offers_what_can_be_fetched_and_says_why_the_starter_is_chosen(hub):
-    site = Site(lambda *arguments, **asked: pytest.fail("building the page asked for a restorer"))
+    site = Site(lambda model, report, **asked: pytest.fail("building the page asked for a restorer"))
     page = app.build_page(site)
     model = next(part for part in page.get_config_file()["components"] if part["props"].get("elem_id") == "model")
     assert "gpen-bfr-512" in [value for _, value in model["props"]["choices"]]

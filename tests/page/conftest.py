@@ -163,6 +163,8 @@ class Visit:
     def settle(self) -> None:
         """Until the files are written too."""
         self.page.locator("#status .final").wait_for()
+        # Gradio brings the parts of an answer to the page one after the other; nobody is as fast as this test.
+        self.page.wait_for_timeout(400)
         self.page.locator("#download:enabled").wait_for()
 
     def open_tab(self, name: str) -> None:
