@@ -211,8 +211,8 @@ def connect(
     )
     stop.click(handlers.stop, None, None, queue=False, **QUIET)
     running.then(None, None, None, js=TO_STATUS, **QUIET)
-    # `change` and not `release`, which the arrow keys do not cause; ticks change by themselves after a run. Strength may
-    # be moved during a run too.
+    # `change` and not `release`, which the arrow keys do not cause; ticks change by themselves after a run. Strength
+    # may be moved during a run too.
     triggers = [shown.ticks.input, *(by_name[name].change for name in LIVE)]
     gr.on(triggers, **recompose, **latest)
     running.success(**recompose, **latest)
