@@ -129,9 +129,14 @@ def main() -> None:
         page = build_page(site)
         loading = threading.Thread(target=load_first, args=(site,), daemon=True)
         loading.start()
-        with suppress(KeyboardInterrupt):  # also while it is still starting
-            page.launch(server_name=args.host, server_port=args.port, **launch_settings(site))
-        loading.join()  # torch aborts a program that ends in the midst of its import
+        try:
+            with suppress(KeyboardInterrupt):  # also while it is still starting
+                page.launch(server_name=args.host, server_port=args.port, **launch_settings(site))
+        except OSError:
+            where = f"{args.host or 'this machine'}, port {args.port or 'from 7860'}"
+            parser.error(f"{where}, is taken or not this machine's; choose another --port or --host.")
+        finally:
+            loading.join()  # torch aborts a program that ends in the midst of its import
 
 
 if __name__ == "__main__":

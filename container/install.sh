@@ -25,6 +25,6 @@ pip install -r /opt/gpen/src/requirements.txt
 pip install --no-deps /opt/gpen/src
 
 # Not root; weights and results go to /data, which belongs to the same user.
-useradd --system --uid 10001 --create-home gpen
+id gpen >/dev/null 2>&1 || useradd --uid 10001 --create-home gpen
 mkdir -p /data/weights /data/photos
 chown -R gpen:gpen /data

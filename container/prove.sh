@@ -7,27 +7,32 @@ cd "$(dirname "$0")/.."
 root=${1:-$(mktemp -d /tmp/gpen-root.XXXXXX)}
 cleanup() {
     [ -z "${page-}" ] || kill "$page" 2>/dev/null || true
-    for folder in proc ${BIND-}; do umount "$root/$folder" 2>/dev/null || true; done
+    for folder in proc dev/shm ${BIND-}; do umount "$root/$folder" 2>/dev/null || true; done
 }
 trap cleanup EXIT
+# Without what is only mounted there.
+size_mb() { du -sxm ${BIND+$(printf -- "--exclude=$root/%s " $BIND)} --exclude="$root/proc" --exclude="$root/dev/shm" "$root" | cut -f1; }
 inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "$@"; }
 as_gpen() { inside setpriv --reuid=10001 --regid=10001 --clear-groups /usr/bin/env HOME=/home/gpen \
     GPEN_CACHE=/data/weights GPEN_WEIGHTS_DIR=/opt/gpen/weights "$@"; }
 
 [ -x "$root/bin/sh" ] || debootstrap --variant=minbase bookworm "$root" http://deb.debian.org/debian >/dev/null
 mount -t proc proc "$root/proc"
+mkdir -p "$root/dev/shm"
+mount -t tmpfs tmpfs "$root/dev/shm"
 for folder in ${BIND-}; do mkdir -p "$root/$folder"; mount --bind "/$folder" "$root/$folder"; done
 cp /etc/resolv.conf "$root/etc/resolv.conf"
+echo "127.0.0.1 localhost" > "$root/etc/hosts"  # as every container engine does
 for file in ${COPY-}; do mkdir -p "$(dirname "$root/$file")"; cp -rL "/$file" "$root/$file"; done
 
 echo "== install"
-before=$(du -sxm "$root" | cut -f1)
+before=$(size_mb)
 mkdir -p "$root/opt/gpen/src"
 tar -c --exclude-vcs --exclude=__pycache__ --exclude=examples/originals LICENSE README.md app.py container examples \
     gpen_core inference_gpen.py page pyproject.toml requirements.txt requirements-onnx.txt | tar -x -C "$root/opt/gpen/src"
 inside DEVICE="${DEVICE-cpu}" ${TORCH_INDEX+TORCH_INDEX="$TORCH_INDEX"} ${PIP_CERT+PIP_CERT="$PIP_CERT"} \
     sh /opt/gpen/src/container/install.sh
-echo "size: $(du -sxm "$root" | cut -f1) MB, of which Debian $before MB"
+echo "size: $(size_mb) MB, of which Debian $before MB"
 
 echo "== the command, not as root"
 cp examples/group.jpg "$root/data/photos/"
