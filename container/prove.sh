@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=${1:-$(mktemp -d /tmp/gpen-root.XXXXXX)}
 cleanup() {
-    [ -z "${page-}" ] || kill "$page" 2>/dev/null || true
+    if [ -n "${page-}" ]; then kill "$page" 2>/dev/null || true; wait "$page" 2>/dev/null || true; fi
     for folder in proc dev/shm ${BIND-}; do umount "$root/$folder" 2>/dev/null || true; done
 }
 trap cleanup EXIT
