@@ -69,4 +69,5 @@ def write_json(path: Path | None, figures: Mapping[str, Any]) -> None:
         # Of files their names: where they lie is nobody's business.
         arguments = [Path(argument).name if "/" in argument else argument for argument in sys.argv[1:]]
         content = {"command": Path(sys.argv[0]).stem, "arguments": arguments, **figures}
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
