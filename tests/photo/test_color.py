@@ -35,3 +35,11 @@ def test_recoloured_crops_have_the_photos_tone(astronaut, make):
     np.testing.assert_allclose(recolored, tone.apply(luma(recolored)), atol=4)
     assert luma(recolored).mean() > luma(crop).mean() + 8
     np.testing.assert_array_equal(tone.recolor(crop, crop), crop)
+
+
+def test_a_print_in_two_colours_has_a_tone():
+    pixels = np.empty((40, 60, 3), np.uint8)
+    pixels[:, :30], pixels[:, 30:] = (200, 180, 140), (40, 30, 20)
+    tone = detect_tone(pixels)
+    assert tone is not None
+    np.testing.assert_allclose(tone.apply(luma(pixels)), pixels, atol=0.5)
