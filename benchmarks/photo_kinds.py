@@ -61,23 +61,28 @@ def _make_modes(folder: Path, photo: Image.Image) -> None:
     cv2.imwrite(str(folder / "rgb16.tif"), pixels[..., ::-1].astype(np.uint16) * 257)
     cv2.imwrite(str(folder / "rgba16.png"), np.asarray(cut_out)[..., [2, 1, 0, 3]].astype(np.uint16) * 257)
     Image.fromarray(np.asarray(gray).astype(np.float32) / 255).save(folder / "float.tif")
+    # Red and blue exchanged: a lost profile is obvious.
     for suffix in ("jpg", "png"):
-        photo.save(folder / f"icc_swap.{suffix}", icc_profile=swapped_profile())
+        photo.save(folder / f"icc_swap.{suffix}", icc_profile=rgb_profile(*PRIMARIES[::-1]))
 
 
-def swapped_profile() -> bytes:
-    """A minimal RGB matrix profile (ICC v2) with red and blue exchanged: a lost profile is obvious."""
+Primary = tuple[float, float, float]
 
-    def xyz(values: tuple[float, ...]) -> bytes:
+
+def rgb_profile(red: Primary, green: Primary, blue: Primary) -> bytes:
+    """A minimal RGB matrix profile (ICC v2) with gamma 2.2 and these primaries, in XYZ under D50."""
+
+    def xyz(values: Primary) -> bytes:
         return b"XYZ \0\0\0\0" + b"".join(struct.pack(">i", round(value * 65536)) for value in values)
 
     tags = {
         b"desc": b"desc\0\0\0\0" + struct.pack(">I", 5) + b"test\0" + b"\0" * 78,
         b"cprt": b"text\0\0\0\0none\0",
         b"wtpt": xyz((0.9642, 1, 0.8249)),
+        b"rXYZ": xyz(red),
+        b"gXYZ": xyz(green),
+        b"bXYZ": xyz(blue),
     }
-    for name, values in zip((b"bXYZ", b"gXYZ", b"rXYZ"), PRIMARIES, strict=True):
-        tags[name] = xyz(values)
     for name in (b"rTRC", b"gTRC", b"bTRC"):
         tags[name] = b"curv\0\0\0\0" + struct.pack(">IH", 1, 563)
     body, table, offset = b"", struct.pack(">I", len(tags)), 128 + 4 + 12 * len(tags)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -267,6 +268,9 @@ def _run(
     # Here and not above: loading torch takes seconds, and --help must not.
     from gpen_core.cli_photos import Request, run_photos
     from gpen_core.restorer import Restorer
+
+    # Pillow's lines on damaged tags are for programmers; what a photo has lost is said in notes.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
 
     def load() -> Restorer:
         with FetchBar() as bar:
