@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 
 from gpen_core.cli_weights import EXIT_FAILED, EXIT_OK
-from gpen_core.errors import DeviceError
 from gpen_core.options import BatchOptions, ClusterOptions, OutputOptions, RestoreOptions, RuntimeOptions
 
 
@@ -27,13 +26,9 @@ def run_cluster(
     """
     from tqdm import tqdm
 
-    try:
-        from gpen_core.cluster.places import place_of
-        from gpen_core.cluster.run import restore_on_cluster
-    except ImportError as error:
-        raise DeviceError(
-            "The engine ray needs more packages; install them with: pip install 'gpen-core[ray]'"
-        ) from error
+    from gpen_core.cluster.places import place_of
+    from gpen_core.cluster.run import restore_on_cluster
+
     counts: Counter[str] = Counter()
     failures = []
     outcomes = restore_on_cluster(

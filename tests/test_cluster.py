@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from gpen_core import cli
+from gpen_core.cluster import places
 from gpen_core.errors import PhotoError
 from gpen_core.options import BatchOptions
 
-places = pytest.importorskip("gpen_core.cluster.places", reason="the engine ray needs pyarrow, which is not here")
+pytest.importorskip("pyarrow", reason="the engine ray needs pyarrow, which is not here")
 
 
 @pytest.fixture

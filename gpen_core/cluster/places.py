@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,9 +10,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import pyarrow.fs as arrow_fs
-
-from gpen_core.errors import PhotoError
+from gpen_core.errors import DeviceError, PhotoError
 from gpen_core.folders import MANIFEST_NAME, fits_pattern, is_photo_name
 from gpen_core.options import BatchOptions
 
@@ -69,6 +68,8 @@ class Place:
         return photos[: options.limit or None]
 
     def _files(self, *, recursive: bool) -> Iterator[FileAt]:
+        from pyarrow import fs as arrow_fs
+
         system, root = _open(self.address)
         for info in system.get_file_info(arrow_fs.FileSelector(root, recursive=recursive)):
             if info.type == arrow_fs.FileType.File:
@@ -132,11 +133,18 @@ def place_of(text: str) -> Place:
 
     Raises:
         PhotoError: no file system for such an address is installed.
+        DeviceError: the packages that all of them need are not.
     """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise DeviceError(
+            "The engine ray needs more packages; install them with: pip install -r requirements-ray.txt"
+        ) from error
     place = Place(text.rstrip("/") if "://" in text else str(Path(text).resolve()))
     try:
         _open(place.address)
-    except PLACE_ERRORS as error:
+    except (*PLACE_ERRORS, ImportError) as error:
         raise PhotoError(f"{text} cannot be reached: {error}.") from error
     return place
 
@@ -144,6 +152,8 @@ def place_of(text: str) -> Place:
 @lru_cache(maxsize=8)
 def _open(address: str) -> tuple[Any, str]:
     """File system and path in it. fsspec has many more than pyarrow, once their packages are installed."""
+    from pyarrow import fs as arrow_fs
+
     try:
         system, root = arrow_fs.FileSystem.from_uri(address)
     except ValueError:
@@ -166,6 +176,4 @@ def _is_part(name: str) -> bool:
 
 
 def _photo_of(line: bytes) -> str:
-    import json
-
     return str(json.loads(line)["input"])

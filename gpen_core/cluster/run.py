@@ -136,7 +136,7 @@ def _start_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise DeviceError("The engine ray needs Ray; install it with: pip install 'gpen-core[ray]'") from error
+        raise DeviceError("The engine ray needs Ray; install it with: pip install -r requirements-ray.txt") from error
     if not ray.is_initialized():
         try:
             # RAY_ADDRESS is read by Ray itself.
