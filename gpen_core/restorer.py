@@ -173,6 +173,11 @@ class Restorer:
         return self._runtime
 
     @property
+    def loading_notes(self) -> tuple[str, ...]:
+        """What is to know of how its weights were found and placed; every result says it."""
+        return self._notes
+
+    @property
     def batch_size(self) -> int:
         """Faces that one call of the network takes."""
         return self._runtime.batch_size

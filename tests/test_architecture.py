@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "evaluation": {*BASE, "photo", "faces", "models", "runtime", "restorer", "result", "folders", "evaluation"},
     "cli": {*BASE, "restorer", "evaluation", "cli_photos", "cli_weights", "cli_export", "cli_batch"},
     "cli_batch": {*BASE, "cluster", "cli_weights"},
-    "cluster": {*BASE, "folders", "manifest", "batch", "photo", "prepared", "restorer", "runtime", "cluster"},
+    "cluster": {*BASE, "folders", "manifest", "batch", "photo", "prepared", "restorer", "result", "runtime", "cluster"},
     "cli_export": {*BASE, "models", "runtime", "cli_weights"},
     "cli_photos": {*BASE, "folders", "crops", "batch", "photo", "restorer", "cli_weights"},
     "cli_weights": {*BASE, "models", "inventory"},

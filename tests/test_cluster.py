@@ -126,6 +126,7 @@ def test_ray_gives_the_same_files_and_goes_on(album, tmp_path, capsys, monkeypat
     for name, record in here.items():
         same = ("program", "output", "status", "input_state", "settings")
         assert [record[key] for key in same] == [there[name][key] for key in same]
+        assert set(record.get("notes", ())) == set(there[name].get("notes", ()))
     assert not (tmp_path / "there" / "manifest-parts").exists()
     code, out, _ = run(capsys, *ray, "--skip-existing")
     assert "3 photos: 1 failed, 2 skipped" in out

@@ -80,6 +80,7 @@ def restore_on_cluster(
         runtime=runtime,
         network=Absent.like(restorer.crop_restorer),
         settings=json.dumps(settings),
+        notes=restorer.loading_notes,
     )
     del restorer
     rows, skipped = _plan(work, batch)

@@ -10,14 +10,14 @@ import json
 import pickle
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpen_core.batch import write_result
+from gpen_core.batch import PhotoOutcome, write_result
 from gpen_core.cluster.places import Place
 from gpen_core.errors import FAILURES, PhotoError, describe_failure
 from gpen_core.folders import check_output
@@ -26,6 +26,7 @@ from gpen_core.options import OutputOptions, RestoreOptions, RuntimeOptions
 from gpen_core.photo.io import read_photo
 from gpen_core.prepared import NetworkAnswer, PreparedPhoto
 from gpen_core.restorer import Restorer
+from gpen_core.result import RestoreResult
 from gpen_core.runtime.crops import CropRestorer, RestoredCrops
 from gpen_core.types import OnProgress, Pixels
 
@@ -73,6 +74,8 @@ class Work:
     network: Absent
     settings: str
     """Of the manifest, as JSON."""
+    notes: tuple[str, ...]
+    """Of the network's weights, which every result says."""
 
 
 @lru_cache(maxsize=1)
@@ -129,11 +132,11 @@ def finish(batch: Batch, work: Work) -> Batch:
     settings, lines, outcomes = json.loads(work.settings), [], []
     for index in range(len(batch["name"])):
         name, output, error = (str(batch[column][index]) for column in ("name", "output", "error"))
-        result, notes, status = None, (), "failed"
+        result, status = None, "failed"
+        notes: tuple[str, ...] = ()
         if not error:
             try:
-                prepared, answer = (pickle.loads(batch[column][index]) for column in ("prepared", "answer"))
-                result = _front(work.runtime, work.network).finish(prepared, answer)
+                result = _finished(pickle.loads(batch["prepared"][index]), pickle.loads(batch["answer"][index]), work)
                 outcome = _write(result, name, output, work)
                 status, notes = outcome.status, outcome.notes
             except FAILURES as failure:
@@ -156,7 +159,15 @@ def finish(batch: Batch, work: Work) -> Batch:
     return {column: np.array([outcome[column] for outcome in outcomes], dtype=object) for column in outcomes[0]}
 
 
-def _write(result: Any, name: str, output: str, work: Work) -> Any:
+def _finished(prepared: PreparedPhoto, answer: NetworkAnswer, work: Work) -> RestoreResult:
+    front = _front(work.runtime, work.network)
+    # This process may not be the one that searched the photo.
+    front.prepare(work.options)
+    result = front.finish(prepared, answer)
+    return replace(result, notes=tuple(dict.fromkeys((*work.notes, *result.notes))))
+
+
+def _write(result: RestoreResult, name: str, output: str, work: Work) -> PhotoOutcome:
     local = work.output.local
     if local is not None:
         path = local / output
