@@ -155,7 +155,10 @@ def run_onnx(path: Path) -> Run:
     """An ONNX file as a function, on the CPU."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    # Threads that wait by spinning would slow down what torch computes beside it.
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return lambda x: torch.from_numpy(np.asarray(session.run(None, {"input": x.numpy()})[0]))
 
 
