@@ -288,12 +288,13 @@ def fast_generator(
 def to_network(crops: Sequence[Pixels], device: torch.device) -> Tensor:
     """(S, S, 3) uint8 RGB crops -> (N, 3, S, S) float32 in [-1, 1]."""
     batch = torch.from_numpy(np.stack(crops)).to(device)
-    return batch.permute(0, 3, 1, 2).float().div(127.5).sub(1.0).contiguous()
+    return batch.permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0).contiguous()
 
 
 def from_network(y: Tensor) -> list[Pixels]:
     """(N, 3, S, S) about [-1, 1] -> (S, S, 3) uint8 RGB, rounded (the reference cuts off: half a level darker)."""
-    levels = torch.nan_to_num(y.float()).add(1.0).mul(127.5).round().clamp(0, 255).to(torch.uint8)
+    # In place from here on, in a copy.
+    levels = torch.nan_to_num(y.float()).add_(1.0).mul_(127.5).round_().clamp_(0, 255).to(torch.uint8)
     return list(levels.permute(0, 2, 3, 1).cpu().numpy())
 
 
