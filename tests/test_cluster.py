@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from gpen_core import cli
-from gpen_core.cluster import places
+from gpen_core.cluster import places, stages
+from gpen_core.cluster.places import Place
 from gpen_core.errors import PhotoError
-from gpen_core.options import BatchOptions
+from gpen_core.options import BatchOptions, OutputOptions, RestoreOptions, RuntimeOptions
+from gpen_core.restorer import Restorer
+from tests.fakes import FakeCropRestorer, FakeDetector, constant
 
 pytest.importorskip("pyarrow", reason="the engine ray needs pyarrow, which is not here")
 
@@ -82,6 +85,28 @@ def test_a_photo_done_twice_is_told_of_once(tmp_path):
     for _ in range(2):
         place.add_manifest_part('{"input": "x", "status": "restored"}\n')
     assert len(place.merge_manifest().splitlines()) == 1
+
+
+def test_elsewhere_too_only_own_results_are_replaced(astronaut):
+    source, output = Place("memory://gpen-photos"), Place("memory://gpen-results")
+    restorer = Restorer(detector=FakeDetector(), crop_restorer=FakeCropRestorer(constant(0, 0, 0)))
+    work = stages.Work(
+        source=source,
+        output=output,
+        options=RestoreOptions(),
+        written=OutputOptions(),
+        runtime=RuntimeOptions(),
+        network=stages.Absent.like(restorer.crop_restorer),
+        settings="{}",
+        notes=(),
+    )
+    result = restorer.restore(astronaut)
+    for _ in range(2):
+        assert stages._write(result, "a.png", "in/a.png", work).status == "no faces"
+    output.write("in/b.png", b"somebody else's")
+    with pytest.raises(PhotoError, match=r"b\.png"):
+        stages._write(result, "b.png", "in/b.png", work)
+    assert output.read("in/b.png") == b"somebody else's"
 
 
 def run(capsys, *arguments) -> tuple[int, str, str]:

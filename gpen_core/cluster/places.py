@@ -93,6 +93,17 @@ class Place:
         with system.open_input_stream(f"{root}/{name}") as stream:
             return bytes(stream.read())
 
+    def find(self, name: str) -> bytes | None:
+        """A file's content; None where there is no such file.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        try:
+            return self.read(name)
+        except FileNotFoundError:
+            return None
+
     def write(self, name: str, content: bytes) -> None:
         """Write a file, under a name of its own first, with the folders it lies in.
 

@@ -61,7 +61,10 @@ class OnnxEngine:
     def restore_crops(
         self, crops: Sequence[Pixels], on_progress: OnProgress, options: RestoreOptions | None = None
     ) -> RestoredCrops:
-        """See `CropRestorer`. An ONNX file runs untiled, whatever the options say of tiles."""
+        """See `CropRestorer`. An ONNX file runs untiled; that tiles were asked for is a note."""
+        notes = self.notes
+        if options is not None and options.mode == "faces" and options.tile_px not in ("auto", 0):
+            notes += ("An ONNX file runs untiled, so the size of tiles was not used.",)
         answers: list[Pixels | None] = []
         on_progress(Progress("restore", 0, len(crops)))
         for start in range(0, len(crops), self._batch_size):
@@ -70,7 +73,7 @@ class OnnxEngine:
                 (y,) = self._session.run(None, {"input": x})
             answers += from_network(np.asarray(y))
             on_progress(Progress("restore", len(answers), len(crops)))
-        return RestoredCrops(crops=tuple(answers), precision=self.precision, compiled=False, notes=self.notes)
+        return RestoredCrops(crops=tuple(answers), precision=self.precision, compiled=False, notes=notes)
 
 
 def to_network(crops: Sequence[Pixels]) -> npt.NDArray[np.float32]:

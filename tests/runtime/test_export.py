@@ -15,7 +15,7 @@ from gpen_core.errors import DeviceError, OptionError, WeightsError
 from gpen_core.models.gpen import Generator
 from gpen_core.models.registry import STARTER
 from gpen_core.models.verify import WeightsFile
-from gpen_core.options import ExportOptions, RuntimeOptions
+from gpen_core.options import ExportOptions, RestoreOptions, RuntimeOptions
 from gpen_core.restorer import Restorer
 from gpen_core.runtime import export
 from gpen_core.runtime.export import export_generator, run_onnx
@@ -95,7 +95,9 @@ def test_the_engine_restores_a_photo_with_it(onnx_path, astronaut, generator):
 def test_the_engine_takes_many_crops_in_batches_and_names_broken_ones(onnx_path, monkeypatch):
     engine = OnnxEngine(onnx_path, RuntimeOptions(batch_size=2, precision="fp16", compile=True))
     heard = []
-    answer = engine.restore_crops([np.full((32, 32, 3), 40 * k, np.uint8) for k in range(5)], heard.append)
+    crops = [np.full((32, 32, 3), 40 * k, np.uint8) for k in range(5)]
+    answer = engine.restore_crops(crops, heard.append, RestoreOptions(tile_px=64))
+    assert any("untiled" in note for note in answer.notes)
     assert len(answer.crops) == 5
     assert [step.done for step in heard] == [0, 2, 4, 5]
     assert any("fp16" in note for note in answer.notes) and any("compiled" in note for note in answer.notes)
