@@ -24,6 +24,7 @@ from gpen_core.models.weights import load_weights
 from gpen_core.options import ExportOptions
 from gpen_core.runtime.engine import fast_generator
 from gpen_core.runtime.export import export_generator, run_onnx
+from gpen_core.types import SIGNED_RANGE
 
 NUM_FACES = (1, 4)
 
@@ -65,7 +66,8 @@ def main() -> None:
     file, (generator, ours) = load_weights(STARTER, load)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "starter.onnx")
-        export_generator(generator, file, path, ExportOptions(), torch.device("cpu"))
+        cpu = torch.device("cpu")
+        export_generator(generator, file, path, ExportOptions(), cpu, task="restore", value_range=SIGNED_RANGE)
         exported = run_onnx(path)
         cases = [compare(ours, exported, num_faces, arguments.repeats) for num_faces in NUM_FACES]
     rows = [

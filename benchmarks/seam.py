@@ -20,7 +20,7 @@ from gpen_core.evaluation.seams import Borders, borders_of_lines, seam_heat_map,
 from gpen_core.photo.io import read_photo
 from gpen_core.photo.tiling import TilePlan
 from gpen_core.types import Pixels
-from gpen_core.whole import plan_whole, restore_whole
+from gpen_core.whole import PlainTiles, plan_whole, restore_whole
 
 PHOTO = Path(__file__).parent.parent / "examples" / "originals" / "obama.jpg"
 SIZE_PX = (1500, 1100)
@@ -46,7 +46,7 @@ def portrait(path: Path) -> Pixels:
 def restore(photo: Pixels, plan: TilePlan, restorer: Restorer) -> Pixels:
     """The photo in these tiles."""
     options = RestoreOptions(mode="whole")
-    found = restore_whole(photo, plan, restorer.crop_restorer, lambda crop, after: after, options, lambda step: None)
+    found = restore_whole(photo, plan, restorer.crop_restorer, PlainTiles(), options, lambda step: None)
     return found.pixels
 
 

@@ -51,6 +51,7 @@ def restore_file(
     *,
     written: OutputOptions | None = None,
     on_progress: OnProgress | None = None,
+    inpaint_mask: Path | None = None,
 ) -> PhotoOutcome:
     """Restore one file into another.
 
@@ -61,13 +62,15 @@ def restore_file(
         options: what to do.
         written: how the result is written, and what else is.
         on_progress: see `Restorer.restore`.
+        inpaint_mask: see `Restorer.restore`.
 
     Raises:
         GpenError: see `Restorer.restore`, `check_output` and `write_photo`.
     """
     written = written or OutputOptions()
     check_output(output, [source], overwrite_originals=written.overwrite_originals)
-    return write_result(restorer.restore(source, options, on_progress), source, output, written)
+    result = restorer.restore(source, options, on_progress, inpaint_mask=inpaint_mask)
+    return write_result(result, source, output, written)
 
 
 def write_result(result: RestoreResult, source: Path, output: Path, written: OutputOptions) -> PhotoOutcome:
@@ -96,6 +99,7 @@ def restore_folder(
     batch: BatchOptions | None = None,
     stop: threading.Event | None = None,
     load: Callable[[Path], PhotoSource] | None = None,
+    inpaint_masks: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Generator[PhotoOutcome, None, None]:
     """Restore photos into a folder, which is made if need be, and note each in its `manifest.jsonl`.
@@ -113,6 +117,7 @@ def restore_folder(
         batch: whether photos that have their result are passed over.
         stop: once set, those that the network has restored are written, and no other is.
         load: what a photo is read from, in the place of its path; with its content, messages name no path.
+        inpaint_masks: for the task `inpaint`, the folder of the masks, named as the photos are, in any format.
         on_progress: hears each photo's own stages, from several threads; raising in it stops everything, or where
             `stop` is set, all but the writing.
 
@@ -123,9 +128,10 @@ def restore_folder(
     root = root or (photos[0].parent if photos else Path())
     outputs = plan_outputs(photos, root, output_folder, written.format)
     _check_folders(photos, outputs, output_folder, written)
-    settings = settings_of(options, written, restorer.model_name, restorer.model_sha256)
+    settings = settings_of(options, written, restorer.model_name, restorer.model_sha256, restorer.task.name)
     manifest = Manifest(output_folder, root, settings)
-    run = _Run(restorer, options, written, manifest, load or Path, on_progress)
+    masks = None if inpaint_masks is None else _Masks(inpaint_masks, root)
+    run = _Run(restorer, options, written, manifest, load or Path, masks, on_progress)
     try:
         yield from run.outcomes(outputs, is_resuming=batch.skip_existing, stop=stop or threading.Event())
     finally:
@@ -149,6 +155,20 @@ def _check_folders(
         raise PhotoError(f"The folder {output_folder} could not be made: {error.strerror}.") from error
 
 
+class _Masks:
+    """The masks of a folder of photos: each lies where its photo does, under its name up to the ending."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self._folder, self._root = folder, root
+
+    def of(self, photo: Path) -> Path:
+        place = self._folder / photo.relative_to(self._root)
+        found = [path for path in sorted(place.parent.glob("*")) if path.stem == place.stem and path.is_file()]
+        if not found:
+            raise PhotoError(f"There is no mask for {photo.name} in {place.parent}; give it the photo's name.")
+        return found[0]
+
+
 @dataclass(slots=True, eq=False)
 class _Job:
     """One photo on its way."""
@@ -170,6 +190,7 @@ class _Run:
     written: OutputOptions
     manifest: Manifest
     load: Callable[[Path], PhotoSource]
+    masks: _Masks | None
     on_progress: OnProgress | None
     reading: deque[_Job] = field(default_factory=deque)
     writing: deque[_Job] = field(default_factory=deque)
@@ -236,7 +257,8 @@ class _Run:
 
     def _begin(self, source: Path, output: Path) -> PreparedPhoto:
         check_output(output, [source], overwrite_originals=self.written.overwrite_originals)
-        return self.restorer.begin(self.load(source), self.options, self.on_progress)
+        mask = None if self.masks is None else self.masks.of(source)
+        return self.restorer.begin(self.load(source), self.options, self.on_progress, inpaint_mask=mask)
 
     def _next_group(self) -> list[_Job]:
         """The next photo, and those after it that are read already, up to the network's batch of faces."""

@@ -114,6 +114,13 @@ def build_parser(default_input: Path | None, *, has_engines: bool = False) -> ar
         help="no restoration: put the edited face crops that --save-crops wrote into FOLDER back into the photo; of a"
         " folder of photos, the folder of their results",
     )
+    parser.add_argument(
+        "--inpaint-mask",
+        type=Path,
+        metavar="FILE|FOLDER",
+        help="for task inpaint: a picture of the photo's size, white where it is to be filled; of a folder of photos, a"
+        " folder of such pictures under the photos' names",
+    )
     parser.add_argument("--report", type=Path, metavar="FILE.json", help="write what was done to each face as JSON")
     parser.add_argument("--version", action="version", version=f"gpen_core {__version__}")
     return parser
@@ -138,7 +145,7 @@ def build_evaluate_parser() -> argparse.ArgumentParser:
 
 def _evaluate_runtime_fields() -> list[dataclasses.Field[Any]]:
     """`--models` takes the place of model and weights, faces run one at a time and without a pause, ungated."""
-    unfit = ("model", "weights", "upscaler_weights", "batch_size", "gate", "unload_after_s")
+    unfit = ("model", "task", "weights", "upscaler_weights", "batch_size", "gate", "unload_after_s")
     return [field for field in dataclasses.fields(RuntimeOptions) if field.name not in unfit]
 
 
@@ -223,8 +230,10 @@ def _batch_main(argv: Sequence[str]) -> NoReturn:
     if chosen["cluster"].engine == "ray":
         if output is None:
             parser.error("name the folder of the results with -o, since it may be anywhere")
-        if args.paste is not None or args.report is not None:
-            parser.error("--paste and --report work on this machine only; with ray, manifest.jsonl is the report")
+        if args.paste is not None or args.report is not None or args.inpaint_mask is not None:
+            parser.error(
+                "--paste, --report and --inpaint-mask work on this machine only; with ray, manifest.jsonl is the report"
+            )
         _exit_with(lambda: run_cluster(source, output, **chosen))
     args.input, args.output = Path(source), None if output is None else Path(output)
     if args.input.is_file():
@@ -268,7 +277,11 @@ def _run(
     # Here and not above: loading torch takes seconds, and --help must not.
     from gpen_core.cli_photos import Request, run_photos
     from gpen_core.restorer import Restorer
+    from gpen_core.tasks import TASKS, check_mask
 
+    # Here and not only at the first photo, after the weights were fetched.
+    if args.paste is None and args.inpaint_mask is None:
+        check_mask(TASKS[runtime.task_name], has_mask=False)
     # Pillow's lines on damaged tags are for programmers; what a photo has lost is said in notes.
     warnings.filterwarnings("ignore", module=r"PIL\.")
 
@@ -278,7 +291,9 @@ def _run(
             restorer.prepare(options, bar)
             return restorer
 
-    return run_photos(Request(args.input, args.output, args.report, args.paste, options, written, batch), load)
+    return run_photos(
+        Request(args.input, args.output, args.report, args.paste, args.inpaint_mask, options, written, batch), load
+    )
 
 
 def _run_evaluate(options: EvaluationOptions, runtime: RuntimeOptions) -> int:

@@ -24,7 +24,10 @@ def run_export_command(argv: Sequence[str]) -> int:
         DeviceError: what writing needs is not on this machine.
     """
     parser = argparse.ArgumentParser(prog="gpen export", description=DESCRIPTION)
-    for kind, names in ((RuntimeOptions, ("model", "weights", "device")), (ExportOptions, ("format", "precision"))):
+    for kind, names in (
+        (RuntimeOptions, ("model", "task", "weights", "device")),
+        (ExportOptions, ("format", "precision")),
+    ):
         for name in names:
             limits, value = allowed(kind, name), default(kind, name)
             shown = f"{limits.help} (default: {value})" if value else limits.help
@@ -32,7 +35,7 @@ def run_export_command(argv: Sequence[str]) -> int:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="(default: <model>-<precision>.onnx or .pt2)")
     args = parser.parse_args(argv)
     try:
-        runtime = RuntimeOptions(model=args.model, weights=args.weights, device=args.device)
+        runtime = RuntimeOptions(model=args.model, task=args.task, weights=args.weights, device=args.device)
         options = ExportOptions(format=args.format, precision=args.precision)
     except OptionError as error:
         parser.error(str(error))
@@ -44,16 +47,19 @@ def _export(runtime: RuntimeOptions, options: ExportOptions, path: Path | None) 
     from gpen_core.models.weights import load_model
     from gpen_core.runtime.device import resolve_device
     from gpen_core.runtime.export import SUFFIXES, export_generator
+    from gpen_core.tasks import TASKS
 
     with FetchBar() as bar:
         file, generator = load_model(
-            runtime.model,
+            runtime.model if runtime.weights else runtime.model_for_task,
             Path(runtime.weights) if runtime.weights else None,
             lambda file: load_generator(file.path, expected_size=file.spec.size or None),
             bar,
         )
     path = path or Path(f"{file.spec.name}-{options.precision}{SUFFIXES[options.format]}")
-    exported = export_generator(generator, file, path, options, resolve_device(runtime.device))
+    task = TASKS[runtime.task_name]
+    device = resolve_device(runtime.device)
+    exported = export_generator(generator, file, path, options, device, task=task.name, value_range=task.value_range)
     size = f"{exported.num_bytes / 1e6:.1f} MB"
     print(f"{path}: {file.spec.name}, {options.precision}, {size}, differs by {exported.max_difference:.2g} at most")
     print(f"licence: {file.spec.licence_text}")

@@ -42,6 +42,7 @@ class Request:
     output: Path | None
     report: Path | None
     paste: Path | None
+    inpaint_mask: Path | None
     options: RestoreOptions
     written: OutputOptions
     batch: BatchOptions
@@ -61,6 +62,10 @@ def run_photos(request: Request, load: Callable[[], Restorer]) -> int:
         raise PhotoError(f"The report {report} must end in .json, so that it never takes a photo's place.")
     if not request.input.exists():
         raise PhotoError(f"There is no file or folder {request.input}; check the path.")
+    mask = request.inpaint_mask
+    if mask is not None and (not mask.exists() or mask.is_dir() != request.input.is_dir()):
+        kind = "folder" if request.input.is_dir() else "picture"
+        raise PhotoError(f"There is no {kind} {mask} with the mask; a photo's is a picture, a folder's a folder.")
     if request.paste is not None:
         return _paste(request, request.paste)
     return (_run_folder if request.input.is_dir() else _run_file)(request, load)
@@ -79,6 +84,7 @@ def _run_file(request: Request, load: Callable[[], Restorer]) -> int:
             request.options,
             written=request.written,
             on_progress=stage_shower(bar),
+            inpaint_mask=request.inpaint_mask,
         )
     _print_outcome(outcome, request.input.name)
     _write_report(request.report, _report(outcome))
@@ -122,6 +128,7 @@ def _run_folder(request: Request, load: Callable[[], Restorer]) -> int:
             written=request.written,
             batch=request.batch,
             stop=stop,
+            inpaint_masks=request.inpaint_mask,
             on_progress=stage_shower(bar),
         )
         for outcome in outcomes:

@@ -124,12 +124,13 @@ def make_line(
 
 
 def settings_of(
-    options: RestoreOptions, written: OutputOptions, model: str, model_sha256: str | None
+    options: RestoreOptions, written: OutputOptions, model: str, model_sha256: str | None, task: str
 ) -> dict[str, Any]:
     """What decides how a result looks, ready for JSON."""
     return {
         "model": model,
         "model_sha256": model_sha256,
+        "task": task,
         "restore": dataclasses.asdict(options),
         "output": dataclasses.asdict(written),
     }

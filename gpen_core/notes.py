@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gpen_core.faces.align import similarity_scale
 from gpen_core.faces.condition import LARGE_FACE_FACTOR
+from gpen_core.faces.paste import Patch
 from gpen_core.options import RestoreOptions
 from gpen_core.photo.background import Background
+from gpen_core.photo.inpaint_mask import InpaintMask
 from gpen_core.runtime.crops import CropRestorer
+from gpen_core.tasks import Task
 from gpen_core.types import AlignedCrop, RestoredFace
 
+FILLED_FROM = 0.5
+"""Weight from which a marked pixel counts as filled."""
+NAMED_SHARE = 0.01
+"""Share of a mask from which it is said that it was left."""
 MAX_NAMED = 5
 """Skipped and failed faces that get a note of their own."""
 
 
 def face_notes(
-    faces: Sequence[RestoredFace], background: Background, restorer: CropRestorer, options: RestoreOptions
+    faces: Sequence[RestoredFace],
+    background: Background,
+    restorer: CropRestorer,
+    options: RestoreOptions,
+    task: Task,
 ) -> list[str]:
     """A sentence for each face that was not restored, and for what limits the others. Mode whole restores no face."""
     if options.mode == "whole" or (options.mode == "both" and not faces):
@@ -33,7 +44,7 @@ def face_notes(
     if options.strength == "auto" and restorer.strength_coefficients is None:
         notes.append(f"Automatic strength is not calibrated for {restorer.model_name}, so full strength was used.")
     large = [face.index for face in faces if face.decision == "restored" and _is_large(face.crop)]
-    if large:
+    if large and task.name == "restore":
         which = ", ".join(map(str, large))
         notes.append(
             f"Larger in the photo than {restorer.model_name} sees a face ({restorer.size} px): {which}; "
@@ -44,3 +55,17 @@ def face_notes(
 
 def _is_large(crop: AlignedCrop | None) -> bool:
     return crop is not None and similarity_scale(crop.affine) * LARGE_FACE_FACTOR < 1.0
+
+
+def mask_notes(mask: InpaintMask | None, patches: Iterable[Patch]) -> list[str]:
+    """How much of what an inpainting mask marks no face has filled."""
+    if mask is None:
+        return []
+    is_left = mask.is_marked
+    num_marked = int(is_left.sum())
+    for patch in patches:
+        is_left[patch.y0 : patch.y1, patch.x0 : patch.x1] &= patch.weights < FILLED_FROM
+    share = int(is_left.sum()) / max(num_marked, 1)
+    if share < NAMED_SHARE:
+        return []
+    return [f"{share:.0%} of what the mask marks lies outside the faces that were filled, and stayed as it was."]

@@ -70,7 +70,14 @@ PxOrAuto: TypeAlias = int | Literal["auto"]
 TILES = ("auto", 0, 16, 32, 64, 128, 256, 512, 1024)
 """What the network's own levels can be cut into."""
 FACE_WORDS = ("all", "largest", "center")
-MODELS = ("auto", "starter-256", "gpen-bfr-256", "gpen-bfr-512", "gpen-bfr-1024", "gpen-bfr-2048")
+RESTORING_MODELS = ("auto", "starter-256", "gpen-bfr-256", "gpen-bfr-512", "gpen-bfr-1024", "gpen-bfr-2048")
+TASK_MODELS = {
+    "colorize": "gpen-colorization-1024",
+    "inpaint": "gpen-inpainting-1024",
+    "seg2face": "gpen-seg2face-512",
+}
+"""The model of each other task."""
+MODELS = (*RESTORING_MODELS, *TASK_MODELS.values())
 DETECTORS = ("auto", "retinaface-mobile", "retinaface-r50")
 TEMPLATES = ("auto", "ffhq", "gpen")
 MASKS = ("soft", "parsing")
@@ -215,6 +222,12 @@ class RuntimeOptions:
         "auto takes the best model whose weights are on this machine; one asked for by name is fetched if need be",
         choices=MODELS,
     )
+    task: str = option(
+        "auto",
+        "colorize: gray faces get colours; inpaint: what a mask marks is painted anew; seg2face: a map of face parts"
+        " becomes a face; auto: what the model is made for, restore unless another is named",
+        choices=("auto", "restore", *TASK_MODELS),
+    )
     weights: str | None = option(None, "a weights file of your own instead of the model's")
     upscaler_weights: str | None = option(
         None, "a weights file of your own, of an RRDBNet of any shape, instead of the background's upscaler"
@@ -247,6 +260,28 @@ class RuntimeOptions:
         check_all(self)
         if not isinstance(self.device, str) or not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
             raise OptionError(f"device is {self.device!r}; choose auto, cpu, cuda, cuda:N or mps.")
+        if self.task != "auto" and self.model not in ("auto", *models_of(self.task)):
+            raise OptionError(
+                f"model is {self.model!r}, which is not made for task {self.task}; choose auto, or one of: "
+                f"{', '.join(models_of(self.task))}."
+            )
+
+    @property
+    def task_name(self) -> str:
+        """The task asked for, or the one that the model is made for."""
+        if self.task != "auto":
+            return self.task
+        return next((task for task, model in TASK_MODELS.items() if model == self.model), "restore")
+
+    @property
+    def model_for_task(self) -> str:
+        """The model asked for; of other tasks than restore, their only one."""
+        return TASK_MODELS.get(self.task_name, self.model)
+
+
+def models_of(task: str) -> tuple[str, ...]:
+    """Names of the models made for a task, without `auto`."""
+    return (TASK_MODELS[task],) if task in TASK_MODELS else RESTORING_MODELS[1:]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

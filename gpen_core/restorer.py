@@ -6,46 +6,42 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from gpen_core.clock import StageClock
-from gpen_core.faces.align import align_face, rescale_source
+from gpen_core.faces.align import align_face, extract_crop, rescale_source
 from gpen_core.faces.condition import is_already_sharp, measure_condition, predict_strength
-from gpen_core.faces.detect import EmbeddedDetector, FaceDetector, FacexlibDetector
-from gpen_core.faces.mask import EllipseMask, FaceMask, ParsedMask
+from gpen_core.faces.detect import FaceDetector
+from gpen_core.faces.mask import EllipseMask, FaceMask, HoleMask, ParsedMask
 from gpen_core.faces.parse import FaceParser, FacexlibParser
 from gpen_core.faces.paste import Patch, add_grain, make_patch
-from gpen_core.faces.search import find_faces
+from gpen_core.faces.search import FoundFaces, find_faces
 from gpen_core.faces.select import skip_reasons
 from gpen_core.gate import apply_gate
-from gpen_core.models.checkpoint import load_generator
-from gpen_core.models.gpen import Generator
+from gpen_core.loading import load_detector, load_engine, load_judge
 from gpen_core.models.registry import get_spec
-from gpen_core.models.verify import WeightsFile
-from gpen_core.models.weights import load_model, load_present, load_weights, verified_file
-from gpen_core.notes import face_notes
+from gpen_core.models.weights import load_weights
+from gpen_core.notes import face_notes, mask_notes
 from gpen_core.options import RestoreOptions, RuntimeOptions
 from gpen_core.photo.background import Upscaler, make_background, resize_alpha
 from gpen_core.photo.color import detect_tone
 from gpen_core.photo.deep import resize_fine
+from gpen_core.photo.inpaint_mask import read_inpaint_mask
 from gpen_core.photo.io import PhotoSource, read_photo
 from gpen_core.prepared import NetworkAnswer, PreparedPhoto
 from gpen_core.result import Composition, RestoreResult
 from gpen_core.runtime.crops import CropRestorer, RestoredCrops
 from gpen_core.runtime.device import resolve_placement
-from gpen_core.runtime.engine import Engine
-from gpen_core.runtime.judge import EqFaceJudge, FaceJudge
-from gpen_core.runtime.networks import GeneratorSource
-from gpen_core.runtime.onnx_engine import ONNX_SUFFIX, OnnxEngine
+from gpen_core.runtime.judge import FaceJudge
 from gpen_core.runtime.upscaler import Upscalers
+from gpen_core.tasks import TASKS, check_mask, check_shape, unused_options
 from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Pixels, Progress, RestoredFace
 from gpen_core.whole import WholePicture, add_whole, plan_whole, restore_whole, whole_notes
 
 ALREADY_SHARP = "it is sharper in the photo than the model can make it"
 AS_A_WHOLE = "the picture was restored as a whole"
+UNMARKED = "the mask marks nothing of it"
 
 
 def _ignore_progress(progress: Progress) -> None:
@@ -89,58 +85,20 @@ class Restorer:
             runtime = replace(runtime, model=model)
         report = on_progress or _ignore_progress
         self._runtime = runtime
-        self._notes: tuple[str, ...] = ()
+        notes: list[str] = []
         self.model_sha256: str | None = None
-        self.crop_restorer = crop_restorer or self._load_engine(runtime, report)
-        self.detector = detector or self._load_detector(runtime, report)
-        self.judge = judge or (self._load_judge(runtime, report) if runtime.gate else None)
+        self.task = TASKS[runtime.task_name]
+        if crop_restorer is None:
+            crop_restorer, self.model_sha256, self.task = load_engine(runtime, report, notes)
+        self.crop_restorer = crop_restorer
+        self.detector = detector or load_detector(runtime, report, notes)
+        self.judge = judge or (load_judge(runtime, report, notes) if runtime.gate else None)
+        self._notes = tuple(notes)
         self._upscaler = upscaler
         self._upscalers = Upscalers(runtime)
         self._parser = parser
         self._parser_notes: tuple[str, ...] = ()
         self._parser_lock = threading.Lock()
-
-    def _load_engine(self, runtime: RuntimeOptions, report: OnProgress) -> CropRestorer:
-        weights = Path(runtime.weights) if runtime.weights else None
-        if weights is not None and weights.suffix == ONNX_SUFFIX:
-            exported = OnnxEngine(weights, runtime)
-            self.model_sha256 = exported.model_sha256
-            return exported
-        file, generator = load_model(runtime.model, weights, _load_strictly, report)
-        placement = resolve_placement(runtime, file.spec.name if file.is_verified else None)
-        self._notes += (*file.notes, *placement.notes)
-        self.model_sha256 = file.sha256
-        return Engine(
-            GeneratorSource(generator, file.path, partial(_load_strictly, file)),
-            template=file.spec.template,
-            model_name=file.spec.name,
-            strength_coefficients=file.spec.strength_coefficients if file.is_verified else None,
-            placement=placement,
-            runtime=runtime,
-        )
-
-    def _load_detector(self, runtime: RuntimeOptions, report: OnProgress) -> FaceDetector:
-        """The one asked for; `auto` takes RetinaFace-R50 where its file is, else the embedded one."""
-        if runtime.detector == EmbeddedDetector.name:
-            return EmbeddedDetector()
-        spec, device = get_spec(FacexlibDetector.name), str(resolve_placement(runtime).device)
-
-        def load(file: WeightsFile) -> FaceDetector:
-            return FacexlibDetector(file.path, device)
-
-        if runtime.detector == FacexlibDetector.name:
-            file, detector = load_weights(spec, load, report)
-            self._notes += file.notes
-            return detector
-        passed: list[str] = []
-        found = load_present(spec, load, passed)
-        self._notes += found[0].notes if found else tuple(passed)
-        return found[1] if found else EmbeddedDetector()
-
-    def _load_judge(self, runtime: RuntimeOptions, report: OnProgress) -> FaceJudge:
-        backbone, quality = (verified_file(get_spec(name), report) for name in ("eqface-backbone", "eqface-quality"))
-        self._notes += (*backbone.notes, *quality.notes)
-        return EqFaceJudge(backbone.path, quality.path, resolve_placement(runtime).device)
 
     def prepare(self, options: RestoreOptions, on_progress: OnProgress | None = None) -> None:
         """Load what only these options need, ParseNet for `mask="parsing"` say; `restore` does it too.
@@ -187,7 +145,12 @@ class Restorer:
         return self.crop_restorer.model_name
 
     def restore(
-        self, source: PhotoSource, options: RestoreOptions | None = None, on_progress: OnProgress | None = None
+        self,
+        source: PhotoSource,
+        options: RestoreOptions | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        inpaint_mask: PhotoSource | None = None,
     ) -> RestoreResult:
         """Find the faces in a photo, restore them and put them back.
 
@@ -195,47 +158,63 @@ class Restorer:
             source: what `gpen_core.photo.io.read_photo` reads.
             options: strength, scale, which faces, and more.
             on_progress: hears how far it is; raising in it stops the restoration.
+            inpaint_mask: for the task `inpaint`: a picture of the photo's size, white where it is to be painted anew.
 
         Returns:
             The result. That no face was found is a note in it, not an error.
 
         Raises:
             PhotoError: the photo cannot be read, or the result would be too large.
-            OptionError: a face number that does not exist.
+            OptionError: a face number that does not exist, or a mask is missing or of no use.
             DeviceError: the device's memory is too small.
         """
-        prepared = self.begin(source, options, on_progress)
+        prepared = self.begin(source, options, on_progress, inpaint_mask=inpaint_mask)
         (answer,) = self.restore_crops([prepared], on_progress)
         return self.finish(prepared, answer)
 
     def begin(
-        self, source: PhotoSource, options: RestoreOptions | None = None, on_progress: OnProgress | None = None
+        self,
+        source: PhotoSource,
+        options: RestoreOptions | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        inpaint_mask: PhotoSource | None = None,
     ) -> PreparedPhoto:
         """The first part of `restore`, up to where GPEN comes in; may raise what it raises.
 
         `restore_crops` and `finish` are the others. A batch runs the three of different photos at the same time.
         """
-        options = options or RestoreOptions()
+        asked = options or RestoreOptions()
+        options = self.task.adapt(asked)
+        check_mask(self.task, has_mask=inpaint_mask is not None)
         report = on_progress or _ignore_progress
         clock = StageClock(report)
         self.prepare(options, report)
         with clock.stage("read"):
             photo = read_photo(source, accept_damaged=options.accept_damaged)
+            check_shape(self.task, photo)
+            mask = None if inpaint_mask is None else read_inpaint_mask(inpaint_mask, photo)
             tone = detect_tone(photo.pixels) if options.keep_tone else None
         with clock.stage("background", is_counted=True):
             upscaler, notes = self._background_upscaler(options, report)
             background = make_background(photo.pixels, upscaler, tone, options, report)
             background = replace(background, notes=(*notes, *background.notes))
         with clock.stage("detect"):
-            found = find_faces(self.detector, photo.pixels, options)
+            found = FoundFaces(faces=())
+            if not self.task.takes_label_map:
+                found = find_faces(self.detector, photo.pixels, options)
             reasons = [AS_A_WHOLE] * len(found.faces)
             if options.mode != "whole":
                 reasons = skip_reasons(found.faces, options, photo.width, photo.height)
-            crops = {
-                index: align_face(photo.pixels, face.landmarks, self._template(options), self.crop_restorer.size)
-                for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True))
-                if not reason
-            }
+            crops = {}
+            for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True)):
+                if reason:
+                    continue
+                crop = align_face(photo.pixels, face.landmarks, self._template(options), self.crop_restorer.size)
+                if mask is not None and not extract_crop(mask.levels, crop.affine, len(crop.pixels)).any():
+                    reasons[index] = UNMARKED
+                else:
+                    crops[index] = crop
         return PreparedPhoto(
             photo=photo,
             tone=tone,
@@ -245,6 +224,9 @@ class Restorer:
             crops=crops,
             options=options,
             clock=clock,
+            task=self.task,
+            mask=mask,
+            notes=tuple(unused_options(self.task, asked)),
         )
 
     def restore_crops(
@@ -257,7 +239,7 @@ class Restorer:
         """
         report, options = on_progress or _ignore_progress, prepared[0].options
         wholes = [self._restore_whole(photo, report) for photo in prepared]
-        crops = [crop.pixels for photo in prepared for crop in photo.crops.values()]
+        crops = [crop for photo in prepared for crop in photo.shown_crops]
         start = time.perf_counter()
         ran = self.crop_restorer.restore_crops(crops, report, options)
         seconds = time.perf_counter() - start
@@ -278,7 +260,7 @@ class Restorer:
             return None
         with prepared.clock.stage("restore", is_counted=True):
             plan = plan_whole(canvas.shape[1], canvas.shape[0], self.crop_restorer.size, options)
-            whole = restore_whole(canvas, plan, self.crop_restorer, prepared.recolor, options, report)
+            whole = restore_whole(canvas, plan, self.crop_restorer, prepared, options, report)
         prepared.clock.move("restore", "compile", whole.ran.compile_s)
         return whole
 
@@ -294,10 +276,6 @@ class Restorer:
             pixels = composition.blend(options.strength, shown)
         if whole is not None:
             ran = add_whole(ran, whole.ran, has_faces=bool(prepared.crops))
-        parser_notes = self._parser_notes if options.mask == "parsing" else ()
-        notes = [*photo.notes, *self._notes, *parser_notes, *background.notes, *found.notes, *ran.notes]
-        if whole is not None:
-            notes += whole_notes(found.faces, options.scale, whole.plan)
         return RestoreResult(
             original=photo,
             photo=replace(
@@ -314,6 +292,8 @@ class Restorer:
             upscaler=background.upscaler,
             background_tiles=background.tiles,
             whole_tiles=None if whole is None else whole.tiles,
+            task=self.task.name,
+            task_done=self.task.done,
             model=self.crop_restorer.model_name,
             detector=self.detector.name,
             device=ran.device or self.crop_restorer.device_name,
@@ -323,10 +303,30 @@ class Restorer:
             overlap_px=ran.overlap_px,
             search_tile_px=found.tile_px,
             num_search_tiles=found.num_tiles,
-            notes=_unique([*notes, *face_notes(faces, background, self.crop_restorer, options)]),
+            notes=self._all_notes(prepared, faces, composition, ran, whole),
             timings=clock.timings,
             composition=composition,
         )
+
+    def _all_notes(
+        self,
+        prepared: PreparedPhoto,
+        faces: Sequence[RestoredFace],
+        composition: Composition,
+        ran: RestoredCrops,
+        whole: WholePicture | None,
+    ) -> tuple[str, ...]:
+        options, background, found, task = prepared.options, prepared.background, prepared.found, prepared.task
+        parser_notes = self._parser_notes if options.mask == "parsing" else ()
+        notes = [*prepared.photo.notes, *self._notes, *parser_notes, *background.notes, *found.notes, *ran.notes]
+        notes += prepared.notes
+        if whole is not None and not task.takes_label_map:
+            notes += whole_notes(found.faces, options.scale, whole.plan)
+        if whole is None:
+            notes += mask_notes(prepared.canvas_mask, composition.patches.values())
+        if task.note and (composition.patches or whole is not None):
+            notes.append(task.note)
+        return _unique([*notes, *face_notes(faces, background, self.crop_restorer, options, task)])
 
     def _judged_faces(self, prepared: PreparedPhoto, ran: RestoredCrops) -> tuple[RestoredFace, ...]:
         crops, options = prepared.crops, prepared.options
@@ -342,7 +342,7 @@ class Restorer:
                 reason = "the network gave numbers that are not finite"
                 faces.append(RestoredFace(index=index, face=face, decision="failed", reason=reason, crop=crop))
             else:
-                answer = prepared.recolor(crop.pixels, answer)
+                answer = prepared.settle(crop.pixels, answer)
                 faces.append(self._restored_face(index, face, crop, answer, options))
         faces = [replace(face, precision=precisions.get(face.index)) for face in faces]
         return apply_gate(self.judge, faces, options) if self.judge else tuple(faces)
@@ -380,18 +380,22 @@ class Restorer:
         base = canvas if whole is None else whole.pixels
         factors = (canvas.shape[1] / photo.width, canvas.shape[0] / photo.height)
         soft = EllipseMask(self._template(options), self.crop_restorer.size)
+        canvas_mask = prepared.canvas_mask
         patches: dict[int, Patch] = {}
         for face in faces:
             if face.crop is None or face.restored is None:
                 continue
             affine = rescale_source(face.crop.affine, factors)
             mask: FaceMask = soft
-            if options.mask == "parsing" and self._parser is not None:
+            if canvas_mask is not None:
+                mask = HoleMask(canvas_mask, self.crop_restorer.size)
+            elif options.mask == "parsing" and self._parser is not None:
                 prepared.clock.report(Progress("blend", face.index, len(faces)))
                 mask = ParsedMask(soft, self._parser.parse(face.restored), self.crop_restorer.size)
             # Where the base is the photo, the crop was cut from it.
             crop = face.crop.pixels if base is photo.pixels else None
-            patch = make_patch(base, face.restored, affine, mask, crop=crop)
+            is_replacing = prepared.is_replacing
+            patch = make_patch(base, face.restored, affine, mask, crop=crop, is_replacing=is_replacing)
             if patch is not None:
                 if options.grain:
                     patch = add_grain(patch, base, face.index, is_toned=prepared.tone is not None)
@@ -402,10 +406,6 @@ class Restorer:
 
     def _template(self, options: RestoreOptions) -> str:
         return self.crop_restorer.template if options.template == "auto" else options.template
-
-
-def _load_strictly(file: WeightsFile) -> Generator:
-    return load_generator(file.path, expected_size=file.spec.size or None)
 
 
 def _outside(face: RestoredFace) -> RestoredFace:

@@ -89,6 +89,10 @@ class RestoreResult:
     """Of mode whole, in result pixels; None in mode faces."""
     template: str
     """Alignment of the crops."""
+    task: str
+    """What the model was used for; see `gpen_core.tasks`."""
+    task_done: str
+    """What became of a face, for people: `restored`."""
     model: str
     detector: str
     device: str
@@ -169,11 +173,11 @@ class RestoreResult:
         num_found = len(self.faces)
         if self.whole_tiles is not None:
             faces = f", and {self.num_shown} of {num_found} faces" if self.options.mode == "both" else ""
-            what = f"whole picture restored in {self.whole_tiles.num_tiles} tiles{faces}"
+            what = f"whole picture {self.task_done} in {self.whole_tiles.num_tiles} tiles{faces}"
         elif num_found == 0:
             what = f"no face found, photo {self.fate_of_the_rest}"
         else:
-            what = f"{self.num_shown} of {num_found} face{'s' if num_found != 1 else ''} restored"
+            what = f"{self.num_shown} of {num_found} face{'s' if num_found != 1 else ''} {self.task_done}"
         size = f"{self.photo.width} x {self.photo.height} px"
         ran = f"{self.model}, {self.device}, {self.precision}{', compiled' if self.compiled else ''}"
         return f"{what} · {size} · {ran} · strength {self._strength_words()} · {self.seconds:.1f} s"
@@ -197,6 +201,7 @@ class RestoreResult:
             "faces_found": len(self.faces),
             "faces_restored": self.num_shown,
             "faces": [self._face_report(face) for face in self.faces],
+            "task": self.task,
             "model": self.model,
             "detector": self.detector,
             "device": self.device,

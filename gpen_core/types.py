@@ -125,6 +125,17 @@ class FaceCondition:
         return float(self.bands[0] / max(sum(self.bands), 1e-6))
 
 
+class ValueRange(NamedTuple):
+    """What black and white are to a network."""
+
+    black: float
+    white: float
+
+
+SIGNED_RANGE = ValueRange(-1.0, 1.0)
+UNIT_RANGE = ValueRange(0.0, 1.0)
+
+
 class Tiles(NamedTuple):
     """How a picture was cut for a network."""
 

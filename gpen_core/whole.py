@@ -7,9 +7,9 @@ larger than the model sees keeps its finest detail.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import cv2
 import numpy as np
@@ -17,15 +17,59 @@ import numpy.typing as npt
 
 from gpen_core.errors import DeviceError
 from gpen_core.options import RestoreOptions
+from gpen_core.photo.inpaint_mask import InpaintMask
 from gpen_core.photo.tiling import Tile, TilePlan, merge_rows, plan_windows, read_tile
 from gpen_core.runtime.crops import CropRestorer, RestoredCrops
 from gpen_core.types import DetectedFace, OnProgress, Pixels, Progress, Tiles
 
 Number = TypeVar("Number", np.uint8, np.float32)
-Recolor = Callable[[Pixels, Pixels], Pixels]
+FILL_FEATHER_PX = 4.0
+"""How far outside a marked part new and old pixels are mixed."""
+
+
+class TileWork(Protocol):
+    """What is done with each tile around the network."""
+
+    @property
+    def is_replacing(self) -> bool:
+        """The answer takes the picture's place; else what the network changed is added to it."""
+        ...
+
+    @property
+    def has_labels(self) -> bool:
+        """The canvas is a map whose colours are names: between two of them there is no third."""
+        ...
+
+    @property
+    def canvas_mask(self) -> InpaintMask | None:
+        """What of the canvas may change; None: all."""
+        ...
+
+    def show(self, seen: Pixels, mask: Pixels | None) -> Pixels:
+        """What the network sees of a tile, and of the mask's, both of the network's size."""
+        ...
+
+    def settle(self, seen: Pixels, answer: Pixels) -> Pixels:
+        """What of its answer counts."""
+        ...
+
+
 MIN_EYE_DISTANCE = 0.1
 """Smallest distance between the eyes, as a share of the tile, at which GPEN sees a face: it was trained at 0.21 to
 0.25 of its input."""
+
+
+class PlainTiles:
+    """`TileWork` that leaves everything to the network."""
+
+    is_replacing = has_labels = False
+    canvas_mask: InpaintMask | None = None
+
+    def show(self, seen: Pixels, mask: Pixels | None) -> Pixels:
+        return seen
+
+    def settle(self, seen: Pixels, answer: Pixels) -> Pixels:
+        return answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -56,7 +100,7 @@ def restore_whole(
     canvas: Pixels,
     plan: TilePlan,
     restorer: CropRestorer,
-    recolor: Recolor,
+    work: TileWork,
     options: RestoreOptions,
     report: OnProgress,
 ) -> WholePicture:
@@ -66,7 +110,7 @@ def restore_whole(
         canvas: (H, W, 3) RGB.
         plan: its tiles.
         restorer: GPEN.
-        recolor: takes a tile and its restored twin, and gives the twin the colours it may have.
+        work: what is done with each tile around the network.
         options: as they were asked for.
         report: hears of each finished tile (`restore`).
 
@@ -75,6 +119,7 @@ def restore_whole(
     """
     # The tiles of the options are the picture's; the network's own are left to it.
     inner = replace(options, tile_px="auto", overlap_px="auto")
+    mask = work.canvas_mask
     answers: list[RestoredCrops] = []
     num_done = 0
     report(Progress("restore", 0, plan.num_tiles))
@@ -86,8 +131,10 @@ def restore_whole(
 
     def run_row(tiles: list[Tile]) -> Iterator[npt.NDArray[np.float32]]:
         nonlocal num_done
-        seen = [_resize(read_tile(canvas, tile), restorer.size) for tile in tiles]
-        answer = restorer.restore_crops(seen, report_row, inner)
+        seen = [_resize(read_tile(canvas, tile), restorer.size, has_labels=work.has_labels) for tile in tiles]
+        hidden = [None if mask is None else _resize(read_tile(mask.levels, tile), restorer.size) for tile in tiles]
+        shown = [work.show(crop, hole) for crop, hole in zip(seen, hidden, strict=True)]
+        answer = restorer.restore_crops(shown, report_row, inner)
         answers.append(replace(answer, crops=()))
         for tile, crop, restored in zip(tiles, seen, answer.crops, strict=True):
             if restored is None:
@@ -95,12 +142,15 @@ def restore_whole(
                     f"{restorer.model_name} gave numbers that are not finite in the tile at {tile.x0}, {tile.y0}; "
                     "choose another tile size, precision fp32, or mode faces."
                 )
-            yield _change(crop, recolor(crop, restored), tile)
+            settled = work.settle(crop, restored)
+            yield _replacement(canvas, settled, tile) if work.is_replacing else _change(crop, settled, tile)
         num_done += len(tiles)
 
     pixels: Pixels = canvas.copy()
     for y0, change in merge_rows(plan, run_row, 1):
         rows = slice(y0, y0 + len(change))
+        if mask is not None:
+            change = change * mask.weights(0, rows.start, plan.width, rows.stop, FILL_FEATHER_PX)[:, :, None]
         pixels[rows] = np.clip(np.rint(canvas[rows] + change), 0, 255)
     return WholePicture(pixels=pixels, plan=plan, ran=_summed(answers))
 
@@ -111,10 +161,17 @@ def _change(seen: Pixels, restored: Pixels, tile: Tile) -> npt.NDArray[np.float3
     return _resize(difference, tile.x1 - tile.x0)
 
 
-def _resize(image: npt.NDArray[Number], size: int) -> npt.NDArray[Number]:
+def _replacement(canvas: Pixels, restored: Pixels, tile: Tile) -> npt.NDArray[np.float32]:
+    """What makes the canvas the network's answer, whatever it was."""
+    return _resize(restored.astype(np.float32), tile.x1 - tile.x0) - read_tile(canvas, tile)
+
+
+def _resize(image: npt.NDArray[Number], size: int, *, has_labels: bool = False) -> npt.NDArray[Number]:
     if image.shape[0] == size:
         return np.ascontiguousarray(image)
     interpolation = cv2.INTER_AREA if image.shape[0] > size else cv2.INTER_CUBIC
+    if has_labels:
+        interpolation = cv2.INTER_NEAREST_EXACT
     return np.asarray(cv2.resize(image, (size, size), interpolation=interpolation), dtype=image.dtype)
 
 

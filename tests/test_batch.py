@@ -220,9 +220,9 @@ def test_while_the_network_runs_the_next_is_read_and_the_last_is_written(tmp_pat
         if not is_so():
             alone.append(1)
 
-    def counted_begin(self, *args):
+    def counted_begin(self, *args, **named):
         begun.append(1)
-        return begin(self, *args)
+        return begin(self, *args, **named)
 
     def network(crop):
         calls.append(1)
@@ -246,9 +246,9 @@ def test_faces_of_several_photos_go_through_the_network_together(tmp_path, astro
     photos = many(tmp_path / "in", 12, astronaut)
     restorer, begun, begin = slow_restorer(0), [], Restorer.begin
 
-    def counted(self, *args):
+    def counted(self, *args, **named):
         begun.append(1)
-        return begin(self, *args)
+        return begin(self, *args, **named)
 
     def wait_for_readers(crop):
         give_up = time.monotonic() + 30
@@ -271,9 +271,9 @@ def test_few_photos_are_in_memory_at_once(tmp_path, astronaut, monkeypatch):
     most = 0
     begin = Restorer.begin
 
-    def counted(self, *args):
+    def counted(self, *args, **named):
         nonlocal most
-        prepared = begin(self, *args)
+        prepared = begin(self, *args, **named)
         seen.append(weakref.ref(prepared.photo.pixels))
         most = max(most, sum(ref() is not None for ref in seen))
         return prepared

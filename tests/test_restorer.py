@@ -354,7 +354,7 @@ def r50_file(monkeypatch, tmp_path):
 
     spec = replace(SPECS["retinaface-r50"], sha256=None, num_bytes=None)
     monkeypatch.setitem(SPECS, spec.name, spec)
-    monkeypatch.setattr("gpen_core.restorer.FacexlibDetector", ReadsAnything)
+    monkeypatch.setattr("gpen_core.loading.FacexlibDetector", ReadsAnything)
     monkeypatch.setenv("GPEN_WEIGHTS_DIR", str(tmp_path))
     return tmp_path / "detection_Resnet50_Final.pth"
 

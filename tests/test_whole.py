@@ -12,7 +12,7 @@ from gpen_core.errors import DeviceError
 from gpen_core.evaluation.seams import borders_of_lines, seam_ratio
 from gpen_core.options import RestoreOptions
 from gpen_core.restorer import Restorer
-from gpen_core.whole import plan_whole, restore_whole
+from gpen_core.whole import PlainTiles, plan_whole, restore_whole
 from tests.fakes import ASTRONAUT_LANDMARKS, FakeCropRestorer, FakeDetector, constant, face_at, identity
 
 FACE = face_at(ASTRONAUT_LANDMARKS)
@@ -87,7 +87,7 @@ def test_tiles_that_differ_in_tone_show_no_grid(astronaut, tile_px, share):
 
     def run(plan):
         painter = FakeCropRestorer(moody(), size=64)
-        return restore_whole(astronaut, plan, painter, lambda crop, after: after, options, lambda step: None).pixels
+        return restore_whole(astronaut, plan, painter, PlainTiles(), options, lambda step: None).pixels
 
     assert seam_ratio(run(plan), borders, astronaut) < 1.1
     assert seam_ratio(run(replace(plan, is_blended=False)), borders, astronaut) > 1.15

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gpen_core.cluster.places import Place
 from gpen_core.cluster.stages import Absent, Network, Work, finish, prepare
-from gpen_core.errors import DeviceError, PhotoError
+from gpen_core.errors import DeviceError, OptionError, PhotoError
 from gpen_core.folders import plan_outputs
 from gpen_core.manifest import DONE, parse_records, settings_of
 from gpen_core.options import BatchOptions, ClusterOptions, OutputOptions, RestoreOptions, RuntimeOptions
@@ -63,6 +63,7 @@ def restore_on_cluster(
         cluster: how many networks, and what each takes.
 
     Raises:
+        OptionError: the task needs masks.
         PhotoError: a folder cannot be read, or source and output are the same.
         DeviceError: Ray is not installed, or its cluster cannot be joined.
     """
@@ -71,13 +72,15 @@ def restore_on_cluster(
         raise PhotoError(f"{output.address} holds the originals, which are never overwritten; choose another output.")
     # Before Ray starts: what is wrong with the weights should be said once, and here.
     restorer = Restorer(runtime=runtime)
-    settings = settings_of(options, written, restorer.model_name, restorer.model_sha256)
+    if restorer.task.needs_mask:
+        raise OptionError(f"Task {restorer.task.name} needs masks, which a cluster is not given; use --engine local.")
+    settings = settings_of(options, written, restorer.model_name, restorer.model_sha256, restorer.task.name)
     work = Work(
         source=source,
         output=output,
         options=options,
         written=written,
-        runtime=runtime,
+        runtime=replace(runtime, task=restorer.task.name),
         network=Absent.like(restorer.crop_restorer),
         settings=json.dumps(settings),
         notes=restorer.loading_notes,

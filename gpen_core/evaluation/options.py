@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpen_core.errors import OptionError, PhotoError
-from gpen_core.options import MODELS, Allowed, RestoreOptions, Strength, allowed, check_all, option
+from gpen_core.options import RESTORING_MODELS, Allowed, RestoreOptions, Strength, allowed, check_all, option
 
 STRENGTHS = ("light", "medium", "heavy", "old")
 """Names of the degradations of `gpen_core.evaluation.degrade`."""
@@ -41,9 +41,10 @@ class ModelChoice:
             model, weights = "auto", name
         elif not model:
             model, weights = name, ""
-        if model not in MODELS:
+        if model not in RESTORING_MODELS:
             raise OptionError(
-                f"There is no model or weights file {name!r}; choose among {', '.join(MODELS)}, or name a file."
+                f"There is no model or weights file {name!r} to restore with; choose among "
+                f"{', '.join(RESTORING_MODELS)}, or name a file."
             )
         return cls(
             text=text, model=model, weights=Path(weights) if weights else None, strength=_parse_strength(strength)

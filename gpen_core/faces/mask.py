@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpen_core.faces.align import (
+    corner_bounds,
     invert_affine,
     rescale_source,
     shift_source,
@@ -16,6 +17,7 @@ from gpen_core.faces.align import (
     template_points,
     transform_points,
 )
+from gpen_core.photo.inpaint_mask import InpaintMask
 from gpen_core.types import Affine
 
 # The ellipse in eye distances from the point between the eyes, measured on FFHQ-aligned portraits: from above the
@@ -28,6 +30,10 @@ MIN_FEATHER_PX = 18.0
 """In result pixels, however small the face: a restored tone 5 levels off then changes by under one level over 3 px."""
 EASE = 0.15
 """Share of the ramp that is rounded off at each end, so that no kink shows."""
+HOLE_FEATHER = 1 / 128
+"""How far outside a marked part new and old pixels are mixed, as a share of the crop's side."""
+HOLE_RIM = 1 / 32
+"""Share of the side over which a filled part fades out at the crop's rim."""
 PARSED_BLUR = 15.6 / 512
 """Standard deviation of an outline's blur, as a share of the crop's side: facexlib's two passes of 11 px in one."""
 PARSED_RIM = 2.5 * PARSED_BLUR
@@ -86,6 +92,34 @@ class EllipseMask:
         # Its gradient is nowhere above one px per px: 1 - r falls by at most 1 / (smallest radius) per crop pixel.
         depth_px = (1.0 - np.hypot(across, down)) * (float(self._radii.min()) / scale)
         return eased_ramp(depth_px.astype(np.float32) / np.float32(feather_px))
+
+
+class HoleMask:
+    """What an inpainting mask marks of a crop; it fades out at the crop's rim."""
+
+    def __init__(self, mask: InpaintMask, size: int) -> None:
+        """The mask of one crop.
+
+        Args:
+            mask: of the canvas.
+            size: side of the crop in px.
+        """
+        self._mask = mask
+        self._size = size
+
+    def bounds(self, affine: Affine) -> tuple[int, int, int, int]:
+        return corner_bounds(invert_affine(affine), self._size)
+
+    def weights(self, affine: Affine, x0: int, y0: int, x1: int, y1: int) -> npt.NDArray[np.float32]:
+        marked = self._mask.weights(x0, y0, x1, y1, HOLE_FEATHER * self._size / similarity_scale(affine))
+        x = np.arange(x0, x1, dtype=np.float32)[None, :]
+        y = np.arange(y0, y1, dtype=np.float32)[:, None]
+        matrix = affine.astype(np.float32)
+        across = matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2]
+        down = matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2]
+        last = np.float32(self._size - 1)
+        depth_px = np.minimum(np.minimum(across, last - across), np.minimum(down, last - down))
+        return np.minimum(marked, eased_ramp(depth_px / np.float32(HOLE_RIM * self._size)))
 
 
 class ParsedMask:

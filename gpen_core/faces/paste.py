@@ -50,7 +50,13 @@ class Patch:
 
 
 def make_patch(
-    canvas: Pixels, restored: Pixels, affine: Affine, mask: FaceMask, *, crop: Pixels | None = None
+    canvas: Pixels,
+    restored: Pixels,
+    affine: Affine,
+    mask: FaceMask,
+    *,
+    crop: Pixels | None = None,
+    is_replacing: bool = False,
 ) -> Patch | None:
     """The change that a restored crop makes; None where its mask lies wholly outside the canvas.
 
@@ -60,6 +66,7 @@ def make_patch(
         affine: canvas to crop.
         mask: weights of the crop.
         crop: (S, S, 3), the canvas seen through `affine`, where that is at hand.
+        is_replacing: nothing of the canvas stays where the mask is 1, not even detail finer than the crop's.
     """
     height, width = canvas.shape[:2]
     x0, y0, x1, y1 = mask.bounds(affine)
@@ -67,10 +74,13 @@ def make_patch(
     if x0 >= x1 or y0 >= y1:
         return None
     weights = mask.weights(affine, x0, y0, x1, y1)
-    if crop is None:
-        crop = extract_crop(canvas, affine, restored.shape[0])
     before = canvas[y0:y1, x0:x1].astype(np.float32)
-    change = _warp_back(restored.astype(np.float32) - crop, affine, x0, y0, x1, y1)
+    if is_replacing:
+        change = _warp_back(restored.astype(np.float32), affine, x0, y0, x1, y1) - before
+    else:
+        if crop is None:
+            crop = extract_crop(canvas, affine, restored.shape[0])
+        change = _warp_back(restored.astype(np.float32) - crop, affine, x0, y0, x1, y1)
     # Clipped here and not after the blend, so that half the strength is half of what full strength shows.
     np.clip(change, -before, 255 - before, out=change)
     change *= weights[:, :, None]

@@ -41,6 +41,8 @@ class ModelSpec:
 
     name: str
     role: Role
+    task: str = "restore"
+    """What a generator is made for; see `gpen_core.tasks`."""
     file_name: str
     """Its name in our cache folder and on mirrors."""
     licence: str
@@ -52,6 +54,8 @@ class ModelSpec:
     hub_files: tuple[HubFile, ...] = ()
     urls: tuple[str, ...] = ()
     """Where its authors publish it. Asked last, and only for files whose hash is known."""
+    by_hand_url: str | None = None
+    """Where its authors publish a file of no publicly known hash: a person may fetch it, this program does not."""
     size: int = 0
     """Side of a generator's crop in px; 0 for other roles."""
     scale: int = 0
@@ -135,6 +139,39 @@ _SPECS = (
         other_names=("pytorch_model-2048.pt",),
         hub_files=(HubFile(PORTRAIT_HIRES, "pytorch_model-2048.pt"),),
         size=2048,
+    ),
+    ModelSpec(
+        name="gpen-colorization-1024",
+        role="generator",
+        task="colorize",
+        file_name="GPEN-Colorization-1024.pth",
+        licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
+        summary="The authors' model that gives colours to gray faces.",
+        by_hand_url=f"{GPEN_RELEASES}/GPEN-Colorization-1024.pth",
+        size=1024,
+    ),
+    ModelSpec(
+        name="gpen-inpainting-1024",
+        role="generator",
+        task="inpaint",
+        file_name="GPEN-Inpainting-1024.pth",
+        licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
+        summary="The authors' model that paints missing parts of faces.",
+        by_hand_url=f"{GPEN_RELEASES}/GPEN-Inpainting-1024.pth",
+        size=1024,
+    ),
+    ModelSpec(
+        name="gpen-seg2face-512",
+        role="generator",
+        task="seg2face",
+        file_name="GPEN-Seg2face-512.pth",
+        licence=GPEN_LICENCE,
+        licence_note=GPEN_LICENCE_NOTE,
+        summary="The authors' model that draws a face from a map of its parts.",
+        by_hand_url=f"{GPEN_RELEASES}/GPEN-Seg2face-512.pth",
+        size=512,
     ),
     ModelSpec(
         name="retinaface-mobile",

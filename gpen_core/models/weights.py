@@ -115,7 +115,9 @@ def load_weights(spec: ModelSpec, load: Load[T], report: OnProgress = _ignore_pr
     found = load_present(spec, load, passed)
     if found is not None:
         return found
-    if is_offline():
+    if spec.by_hand_url and not offers_of(spec):
+        reason = f"only a person can fetch them, from {spec.by_hand_url}, since no hash is known to check them by"
+    elif is_offline():
         reason = f"{OFFLINE_VARIABLE} forbids fetching them"
     elif not can_be_fetched(spec):
         reason = "nobody is known to publish them"
@@ -191,8 +193,13 @@ def _missing_sentence(spec: ModelSpec, reason: str) -> str:
     fetched = f"run {download_command(spec)} where there is a network, " if offers_of(spec) else ""
     return (
         f"The weights of {spec.name} are not on this machine, and {reason}: {fetched}"
-        f"put {describe_identity(spec)} into {where}, or {WITHOUT[spec.role]}."
+        f"put {describe_identity(spec)} into {where}{_without(spec)}."
     )
+
+
+def _without(spec: ModelSpec) -> str:
+    """What else a person can do; there is nothing else where no other model has the task."""
+    return f", or {WITHOUT[spec.role]}" if spec.task == STARTER.task else ""
 
 
 def _explicit_file(model: str, path: Path) -> WeightsFile:

@@ -24,7 +24,7 @@ from gpen_core.runtime.ladder import Ladder, Step, describe_descent
 from gpen_core.runtime.memory import is_out_of_memory, release_memory
 from gpen_core.runtime.networks import NetworkSource, PlacedNetworks, TiledForward
 from gpen_core.runtime.precision import exact_fp32, half_dtype
-from gpen_core.types import OnProgress, Pixels, Progress
+from gpen_core.types import SIGNED_RANGE, OnProgress, Pixels, Progress, ValueRange
 
 NOT_COMPILABLE = "The network was not compiled: on a CPU it runs faster as it is."
 
@@ -55,6 +55,7 @@ class Engine:
         strength_coefficients: Sequence[float] | None,
         placement: Placement,
         runtime: RuntimeOptions,
+        value_range: ValueRange = SIGNED_RANGE,
     ) -> None:
         """Build the network and place it on its device.
 
@@ -65,12 +66,14 @@ class Engine:
             strength_coefficients: calibration of the automatic strength.
             placement: device and precision.
             runtime: batch size, compilation, idle time.
+            value_range: of the network's input and output.
         """
         self.size = source.size
         self.template = template
         self.model_name = model_name
         self.strength_coefficients = strength_coefficients
         self.device_name = describe_device(placement.device)
+        self._range = value_range
         self._source = source
         self._placement = placement
         self._batch_size = runtime.batch_size
@@ -167,7 +170,7 @@ class Engine:
 
     def _run_batch(self, call: _Call, crops: Sequence[Pixels], on_progress: OnProgress) -> None:
         step = call.step
-        x = to_network(crops, step.device)
+        x = to_network(crops, step.device, self._range)
         y = self._forward(call, x, on_progress)
         is_finite = _finite(y)
         precisions = [step.precision] * len(crops)
@@ -179,7 +182,7 @@ class Engine:
             call.num_repeated += len(broken)
             for index in broken:
                 precisions[index] = "fp32"
-        call.crops += [crop if ok else None for crop, ok in zip(from_network(y), is_finite, strict=True)]
+        call.crops += [crop if ok else None for crop, ok in zip(from_network(y, self._range), is_finite, strict=True)]
         call.precisions += precisions
         call.devices.append(step.device)
 
@@ -285,16 +288,18 @@ def fast_generator(
     return restore
 
 
-def to_network(crops: Sequence[Pixels], device: torch.device) -> Tensor:
-    """(S, S, 3) uint8 RGB crops -> (N, 3, S, S) float32 in [-1, 1]."""
+def to_network(crops: Sequence[Pixels], device: torch.device, value_range: ValueRange = SIGNED_RANGE) -> Tensor:
+    """(S, S, 3) uint8 RGB crops -> (N, 3, S, S) float32 in the range."""
     batch = torch.from_numpy(np.stack(crops)).to(device)
-    return batch.permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0).contiguous()
+    levels = batch.permute(0, 3, 1, 2).float()
+    return levels.div_(255 / (value_range.white - value_range.black)).add_(value_range.black).contiguous()
 
 
-def from_network(y: Tensor) -> list[Pixels]:
-    """(N, 3, S, S) about [-1, 1] -> (S, S, 3) uint8 RGB, rounded (the reference cuts off: half a level darker)."""
+def from_network(y: Tensor, value_range: ValueRange = SIGNED_RANGE) -> list[Pixels]:
+    """(N, 3, S, S) about the range -> (S, S, 3) uint8 RGB, rounded (the reference cuts off: half a level darker)."""
     # In place from here on, in a copy.
-    levels = torch.nan_to_num(y.float()).add_(1.0).mul_(127.5).round_().clamp_(0, 255).to(torch.uint8)
+    scaled = torch.nan_to_num(y.float()).sub_(value_range.black).mul_(255 / (value_range.white - value_range.black))
+    levels = scaled.round_().clamp_(0, 255).to(torch.uint8)
     return list(levels.permute(0, 2, 3, 1).cpu().numpy())
 
 

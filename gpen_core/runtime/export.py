@@ -25,12 +25,13 @@ from gpen_core.models.verify import WeightsFile
 from gpen_core.options import ExportOptions
 from gpen_core.runtime.onnx_engine import METADATA_PREFIX, ONNX_SUFFIX
 from gpen_core.runtime.precision import half_dtype
+from gpen_core.types import ValueRange
 from gpen_core.version import __version__
 
 SUFFIXES = {"onnx": ONNX_SUFFIX, "aoti": ".pt2"}
 """How files of each format end."""
 OPSET = 18
-LAYOUT = "input and output: (N, 3, S, S) float32 RGB in [-1, 1], S = size"
+LAYOUT = "input and output: (N, 3, S, S) float32 RGB in [{black:g}, {white:g}], S = size"
 MAX_DIFFERENCE = {"fp32": 1e-4, "fp16": 0.1, "bf16": 0.5}
 """Of a file that is written, in units of the network's [-1, 1]; beyond, something is wrong with it."""
 CHECKED_BATCHES = (1, 2)
@@ -50,7 +51,14 @@ class Exported:
 
 
 def export_generator(
-    generator: Generator, file: WeightsFile, path: Path, options: ExportOptions, device: torch.device
+    generator: Generator,
+    file: WeightsFile,
+    path: Path,
+    options: ExportOptions,
+    device: torch.device,
+    *,
+    task: str,
+    value_range: ValueRange,
 ) -> Exported:
     """Write a generator as a file of its own.
 
@@ -60,6 +68,8 @@ def export_generator(
         path: where to; an existing file there is an error.
         options: format and precision.
         device: what an `aoti` package is compiled for.
+        task: what it is for, for the metadata.
+        value_range: of its input and output, for the metadata.
 
     Raises:
         OptionError: the file exists, or its ending is another format's.
@@ -70,7 +80,7 @@ def export_generator(
     _check_path(path, SUFFIXES[options.format])
     network = FastGenerator(generator, half=half_dtype(precision), is_streamed=False)
     reference = FastGenerator(generator, is_streamed=False)
-    metadata = describe(file, generator.config.size, precision)
+    metadata = describe(file, generator.config.size, precision, task, value_range)
     part = path.with_name(f".gpen-{secrets.token_hex(8)}{path.suffix}")
     try:
         if options.format == "onnx":
@@ -94,7 +104,7 @@ def export_generator(
     return Exported(path=path, num_bytes=path.stat().st_size, max_difference=difference, metadata=metadata)
 
 
-def describe(file: WeightsFile, size: int, precision: str) -> dict[str, str]:
+def describe(file: WeightsFile, size: int, precision: str, task: str, value_range: ValueRange) -> dict[str, str]:
     """What an exported file says of itself."""
     spec = file.spec
     coefficients = spec.strength_coefficients if file.is_verified else None
@@ -105,7 +115,9 @@ def describe(file: WeightsFile, size: int, precision: str) -> dict[str, str]:
         "size": size,
         "template": spec.template,
         "precision": precision,
-        "layout": LAYOUT,
+        "task": task,
+        "layout": LAYOUT.format(**value_range._asdict()),
+        "value_range": json.dumps(value_range),
         "strength_coefficients": json.dumps(coefficients),
         "exported_by": f"gpen_core {__version__}",
     }

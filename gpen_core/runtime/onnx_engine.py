@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gpen_core.errors import DeviceError, WeightsError
 from gpen_core.options import RestoreOptions, RuntimeOptions
 from gpen_core.runtime.crops import RestoredCrops
-from gpen_core.types import OnProgress, Pixels, Progress
+from gpen_core.types import SIGNED_RANGE, OnProgress, Pixels, Progress, ValueRange
 
 METADATA_PREFIX = "gpen."
 ONNX_SUFFIX = ".onnx"
@@ -52,6 +52,8 @@ class OnnxEngine:
         self.model_name = about["model"]
         self.model_sha256 = about["sha256"]
         self.precision = about["precision"]
+        self.task = about.get("task", "restore")
+        self._range = ValueRange(*json.loads(about["value_range"])) if "value_range" in about else SIGNED_RANGE
         self.strength_coefficients: Sequence[float] | None = json.loads(about["strength_coefficients"])
         self.device_name = "cuda (onnxruntime)" if CUDA_PROVIDER in providers else "cpu (onnxruntime)"
         self.notes = _notes(runtime, self.precision)
@@ -68,23 +70,25 @@ class OnnxEngine:
         answers: list[Pixels | None] = []
         on_progress(Progress("restore", 0, len(crops)))
         for start in range(0, len(crops), self._batch_size):
-            x = to_network(crops[start : start + self._batch_size])
+            x = to_network(crops[start : start + self._batch_size], self._range)
             with self._lock:
                 (y,) = self._session.run(None, {"input": x})
-            answers += from_network(np.asarray(y))
+            answers += from_network(np.asarray(y), self._range)
             on_progress(Progress("restore", len(answers), len(crops)))
         return RestoredCrops(crops=tuple(answers), precision=self.precision, compiled=False, notes=notes)
 
 
-def to_network(crops: Sequence[Pixels]) -> npt.NDArray[np.float32]:
-    """(S, S, 3) uint8 RGB crops -> (N, 3, S, S) in [-1, 1]."""
+def to_network(crops: Sequence[Pixels], value_range: ValueRange = SIGNED_RANGE) -> npt.NDArray[np.float32]:
+    """(S, S, 3) uint8 RGB crops -> (N, 3, S, S) in the range."""
     batch = np.stack(crops).transpose(0, 3, 1, 2).astype(np.float32)
-    return np.ascontiguousarray(batch / np.float32(127.5) - np.float32(1))
+    per_level = np.float32(255 / (value_range.white - value_range.black))
+    return np.ascontiguousarray(batch / per_level + np.float32(value_range.black))
 
 
-def from_network(y: npt.NDArray[np.float32]) -> list[Pixels | None]:
-    """(N, 3, S, S) about [-1, 1] -> (S, S, 3) uint8 RGB, rounded; None where a number is not finite."""
-    levels = np.clip(np.rint((np.nan_to_num(y) + 1) * 127.5), 0, 255).astype(np.uint8).transpose(0, 2, 3, 1)
+def from_network(y: npt.NDArray[np.float32], value_range: ValueRange = SIGNED_RANGE) -> list[Pixels | None]:
+    """(N, 3, S, S) about the range -> (S, S, 3) uint8 RGB, rounded; None where a number is not finite."""
+    scaled = (np.nan_to_num(y) - value_range.black) * (255 / (value_range.white - value_range.black))
+    levels = np.clip(np.rint(scaled), 0, 255).astype(np.uint8).transpose(0, 2, 3, 1)
     return [
         np.ascontiguousarray(crop) if np.isfinite(answer).all() else None
         for crop, answer in zip(levels, y, strict=True)

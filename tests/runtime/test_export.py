@@ -20,8 +20,10 @@ from gpen_core.restorer import Restorer
 from gpen_core.runtime import export
 from gpen_core.runtime.export import export_generator, run_onnx
 from gpen_core.runtime.onnx_engine import OnnxEngine
+from gpen_core.types import SIGNED_RANGE
 from tests.fakes import FakeDetector, frontal_face
 
+RESTORING = {"task": "restore", "value_range": SIGNED_RANGE}
 CPU = torch.device("cpu")
 
 
@@ -41,7 +43,7 @@ def file(tmp_path_factory) -> WeightsFile:
 def onnx_path(generator, file, tmp_path_factory):
     pytest.importorskip("onnxscript", reason="ONNX files are written with onnxscript")
     path = tmp_path_factory.mktemp("onnx") / "small.onnx"
-    exported = export_generator(generator, file, path, ExportOptions(), CPU)
+    exported = export_generator(generator, file, path, ExportOptions(), CPU, **RESTORING)
     assert exported.max_difference < 1e-4
     assert exported.num_bytes == path.stat().st_size
     return path
@@ -72,7 +74,7 @@ def test_it_says_what_it_is(onnx_path):
 def test_half_precision_is_near_and_says_so(file, tmp_path):
     torch.manual_seed(1)
     larger = Generator(64, style_dim=16, num_mlp_layers=2, channel_multiplier=1, narrow=1 / 16).eval()
-    half = export_generator(larger, file, tmp_path / "half.onnx", ExportOptions(precision="fp16"), CPU)
+    half = export_generator(larger, file, tmp_path / "half.onnx", ExportOptions(precision="fp16"), CPU, **RESTORING)
     assert 0 < half.max_difference < export.MAX_DIFFERENCE["fp16"]
     assert half.metadata["gpen.precision"] == "fp16"
 
@@ -138,12 +140,12 @@ def test_nothing_is_overwritten_or_left_half_written(generator, file, tmp_path, 
     (tmp_path / "there.onnx").write_bytes(b"mine")
     for name, words in (("there.onnx", "exists"), ("model.pt2", "does not end"), ("none/model.onnx", "no folder")):
         with pytest.raises(OptionError, match=words):
-            export_generator(generator, file, tmp_path / name, ExportOptions(), CPU)
+            export_generator(generator, file, tmp_path / name, ExportOptions(), CPU, **RESTORING)
     assert (tmp_path / "there.onnx").read_bytes() == b"mine"
     monkeypatch.setattr(export, "_write_onnx", lambda network, path: path.write_bytes(b"half"))
     monkeypatch.setattr(export, "run_onnx", lambda path: lambda x: x * float("nan"))
     with pytest.raises(WeightsError, match="nothing was written"):
-        export_generator(generator, file, tmp_path / "new.onnx", ExportOptions(), CPU)
+        export_generator(generator, file, tmp_path / "new.onnx", ExportOptions(), CPU, **RESTORING)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["there.onnx"]
 
 
@@ -167,7 +169,7 @@ def test_the_command_exports_the_starter(tmp_path, capsys):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="a package is compiled with g++, which is not here")
 def test_a_package_compiled_ahead_of_time_computes_the_same(generator, file, tmp_path):
     options = ExportOptions(format="aoti")
-    exported = export_generator(generator, file, tmp_path / "small.pt2", options, CPU)
+    exported = export_generator(generator, file, tmp_path / "small.pt2", options, CPU, **RESTORING)
     assert exported.max_difference < 1e-4
     package = torch._inductor.aoti_load_package(str(exported.path))
     assert package.get_metadata()["gpen.model"] == "starter-256"
