@@ -99,7 +99,7 @@ def through_page(restorer: Restorer, path: Path, folder: Path) -> str:
     try:
         values = {name: default(owner_of(name), name) for name in NAMES if name != AUTOMATIC}
         values |= {AUTOMATIC: False, "tile_px": 0, "overlap_px": 0, "background": "off"}
-        finished = restoration(site, {"path": str(upload)}, values)(lambda step: None)
+        finished = restoration(site, {"path": str(upload)}, values, None)(lambda step: None)
         photo = read_photo(Path(finished.save(str(folder))[0]))
         return f"{photo.width} x {photo.height}"
     except GpenError as error:

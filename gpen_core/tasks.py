@@ -16,7 +16,12 @@ from gpen_core.errors import OptionError, PhotoError
 from gpen_core.options import RestoreOptions
 from gpen_core.photo.color import Tone, luma
 from gpen_core.photo.texture import lock_color
-from gpen_core.types import SIGNED_RANGE, UNIT_RANGE, Photo, Pixels, ValueRange
+from gpen_core.types import SIGNED_RANGE, UNIT_RANGE, FloatArray, Photo, Pixels, ValueRange
+
+
+def to_levels(image: FloatArray) -> Pixels:
+    levels: Pixels = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+    return levels
 
 
 class Task(Protocol):
@@ -104,7 +109,7 @@ class Colorize:
         colour = answer - luma(answer)[..., None]
         room = np.where(colour > 0, 255.0 - brightness, brightness)
         share = np.min(room / np.maximum(np.abs(colour), 1e-6), axis=-1, keepdims=True)
-        return np.clip(np.rint(brightness + np.minimum(share, 1.0) * colour), 0, 255).astype(np.uint8)
+        return to_levels(brightness + np.minimum(share, 1.0) * colour)
 
 
 class Inpaint:
@@ -124,13 +129,15 @@ class Inpaint:
         if mask is None:
             return seen
         # The authors draw white strokes; whatever the mask touches is hidden from the network.
-        return np.where(mask > 0, np.uint8(255), seen)
+        shown: Pixels = seen.copy()
+        shown[mask > 0] = 255
+        return shown
 
     def settle(self, seen: Pixels, answer: Pixels, tone: Tone | None, options: RestoreOptions) -> Pixels:
         if tone is None:
             return answer
         # Not the step in tone, which would start from what is hidden: a scratch has no tone.
-        return np.clip(np.rint(tone.apply(luma(answer))), 0, 255).astype(np.uint8)
+        return to_levels(tone.apply(luma(answer)))
 
 
 class SegmentationToFace:

@@ -13,8 +13,10 @@ from page.controls import automatic_choice, control, model_choice, photo_input
 from page.jobs import sentence_of
 from page.restore_tab import MAX_AT_ONCE, restoration
 from page.result_view import Finished
-from page.site import Site, Upload, error_to_raise, language, own_folder, step_words
+from page.site import Site, Upload, error_to_raise, language, own_folder, read_upload, step_words
 from page.values import AUTOMATIC, NAMES
+
+MASK_HELP = "for models that fill parts of faces: a picture of the photo's size, white where it is to be filled"
 
 
 class Endpoints:
@@ -23,7 +25,7 @@ class Endpoints:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    @described(photo="a JPEG, PNG, WebP, TIFF or HEIC file")
+    @described(photo="a JPEG, PNG, WebP, TIFF or HEIC file", inpaint_mask=MASK_HELP)
     def restore(
         self,
         photo: Upload,
@@ -50,6 +52,7 @@ class Endpoints:
         format: str,
         strip_metadata: bool,
         request: gr.Request,
+        inpaint_mask: Upload = None,
         progress: gr.Progress = gr.Progress(),  # noqa: B008 - how Gradio finds that we report progress
     ) -> Iterator[Any]:
         """Restore the faces in a photo.
@@ -59,8 +62,10 @@ class Endpoints:
         """
         given = dict(locals())
         tongue = language(request)
-        steps = self._site.jobs.run(restoration(self._site, photo, {name: given[name] for name in NAMES}))
+        values = {name: given[name] for name in NAMES}
         try:
+            marked = read_upload(inpaint_mask)[1] if inpaint_mask else None
+            steps = self._site.jobs.run(restoration(self._site, photo, values, marked))
             while True:
                 try:
                     step = next(steps)
@@ -83,9 +88,10 @@ def build(site: Site) -> None:
     """Add the endpoints to the current `gr.Blocks`."""
     plain = replace(site, is_plain=True)
     with gr.Row(visible=False):
-        controls = {"model": model_choice(plain), AUTOMATIC: automatic_choice(plain)}
+        controls = {"model": model_choice(plain, has_masks=True), AUTOMATIC: automatic_choice(plain)}
         controls |= {name: control(plain, name) for name in NAMES if name not in controls}
         inputs = [photo_input(plain), *(controls[name] for name in NAMES)]
+        inputs.append(gr.Image(type="filepath", image_mode=None, label="Inpaint mask"))
     gr.Button(visible=False).click(
         Endpoints(site).restore,
         inputs,

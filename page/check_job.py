@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpen_core.errors import FAILURES, Cancelled, PhotoError
 from gpen_core.evaluation.comparison import Comparison, Setting
-from gpen_core.models.registry import SPECS
+from gpen_core.models.registry import get_spec
 from gpen_core.models.weights import best_present, is_present
-from gpen_core.options import TILES, PxOrAuto, RestoreOptions, RuntimeOptions, Strength, allowed, default
+from gpen_core.options import TILES, PxOrAuto, RestoreOptions, RuntimeOptions, Strength, allowed, default, models_of
 from gpen_core.photo.io import megapixels_of
 from gpen_core.photo.write import write_photo
 from gpen_core.types import OnProgress, Progress
@@ -60,7 +60,7 @@ def presets() -> dict[str, tuple[Choice, ...]]:
     strengths: list[Strength] = [1.0, 0.7, 0.4]
     if model.strength_coefficients is not None:
         strengths.append("auto")
-    models = [spec.name for spec in SPECS.values() if spec.role == "generator" and is_present(spec)]
+    models = [name for name in models_of("restore") if is_present(get_spec(name))]
     tiles: list[PxOrAuto] = [0, 128, 64]
     found = {
         "strengths": tuple(plain._replace(strength=strength) for strength in strengths),

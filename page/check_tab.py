@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from gpen_core.evaluation.comparison import MAX_SETTINGS, MIN_SETTINGS, Comparison, crop_window
-from gpen_core.models.registry import SPECS
+from gpen_core.models.registry import get_spec
 from gpen_core.models.weights import can_be_fetched, is_present
-from gpen_core.options import TILES
+from gpen_core.options import TILES, models_of
 from gpen_core.photo.write import write_photo
 from gpen_core.types import Photo, Pixels
 from page.check_job import LETTERS, PRECISIONS, STRENGTHS, CheckJob, Choice, presets, title_of, write_zip
@@ -207,8 +207,7 @@ def part_file(pixels: Pixels, window: tuple[int, int, int, int], path: Path) -> 
 
 def setting_controls(site: Site, letter: str, choice: Choice) -> list[Any]:
     """The controls of one setting, in the order of `Choice`."""
-    generators = [spec for spec in SPECS.values() if spec.role == "generator"]
-    models = [spec.name for spec in generators if is_present(spec) or can_be_fetched(spec)]
+    models = [spec.name for spec in map(get_spec, models_of("restore")) if is_present(spec) or can_be_fetched(spec)]
     automatic = site.label("Automatic")
     strengths = [(automatic if value == "auto" else f"{value:g}", value) for value in STRENGTHS]
     tiles = [

@@ -10,6 +10,7 @@ from gpen_core.models.registry import SPECS, STARTER, ModelSpec
 from gpen_core.models.watch import in_megabytes
 from gpen_core.models.weights import best_present, can_be_fetched, is_present
 from gpen_core.options import RuntimeOptions, allowed, default
+from gpen_core.tasks import TASKS
 from page.jobs import why_no_half
 from page.languages import as_sentence, say, translate
 from page.site import Site
@@ -48,6 +49,12 @@ CHOICES = {
     "format": {"same": "Same as the photo", "png": "PNG", "jpeg": "JPEG", "webp": "WebP", "tiff": "TIFF"},
 }
 """Words for choices; those that are names stay."""
+PURPOSES = {
+    "colorize": "gives colours to gray faces",
+    "inpaint": "fills what you mark in a face",
+    "seg2face": "draws a face from a map of its parts",
+}
+"""Of models that do something else than restoring."""
 PLACEHOLDER = "Drop a photo here, or click to choose one\n(up to {size})"
 ZERO_IS_AUTOMATIC = {
     "tile_px": ("size of tiles; 0: none.", "size of tiles; 0: automatic."),
@@ -76,9 +83,15 @@ def status_line(site: Site, sentence: str, elem_id: str) -> gr.HTML:
     return gr.HTML(site.label(sentence), elem_id=elem_id, js_on_load=set_live, padding=True)
 
 
-def model_choice(site: Site) -> gr.Radio:
-    """Every generator that is here or can be fetched; which, how large, under what licence."""
+def model_choice(site: Site, *, has_masks: bool = False) -> gr.Radio:
+    """Every generator that is here or can be fetched; which, how large, under what licence.
+
+    Args:
+        site: the page's.
+        has_masks: those that need a mask, too.
+    """
     specs = [spec for spec in SPECS.values() if spec.role == "generator"]
+    specs = [spec for spec in specs if has_masks or not TASKS[spec.task].needs_mask]
     present = [spec for spec in specs if is_present(spec)]
     fetched = [spec for spec in specs if spec not in present and can_be_fetched(spec)]
     missing = [spec.name for spec in specs if spec not in (*present, *fetched)]
@@ -105,6 +118,8 @@ def model_choice(site: Site) -> gr.Radio:
 
 
 def _here(site: Site, spec: ModelSpec) -> Any:
+    if spec.task in PURPOSES:
+        return site.label("{model} · {purpose}", model=spec.name, purpose=PURPOSES[spec.task])
     return site.label("{model} · ready", model=spec.name)
 
 

@@ -8,15 +8,18 @@ from typing import Any, NamedTuple
 import gradio as gr
 from gradio.context import Context
 
-from gpen_core.errors import Cancelled
-from gpen_core.types import Progress
+from gpen_core.errors import Cancelled, PhotoError
+from gpen_core.options import RestoreOptions
+from gpen_core.photo.io import read_photo
+from gpen_core.types import Photo, Progress
+from page.brush import build_marking, connect_marking, fit_mask
 from page.controls import automatic_choice, control, half_choice, model_choice, photo_input, status_line
 from page.examples import add_examples
 from page.jobs import Report, sentence_of
 from page.languages import say, translate
 from page.result_view import Finished, Shown, build_result, same_shown, show
 from page.site import Site, Upload, error_to_raise, language, read_upload, session, status_html, step_words
-from page.texts import FAILED, NO_PHOTO, RUNNING, STALE, START
+from page.texts import FAILED, NO_MASK, NO_PHOTO, RUNNING, STALE, START
 from page.values import AUTOMATIC, NAMES, OUTPUT, acceptable, choose
 
 STATE_LIFE_S = 3600
@@ -59,10 +62,12 @@ class Handlers:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def restore(self, request: gr.Request, photo: Upload, *values: Any) -> Iterator[tuple[Any, ...]]:
+    def restore(
+        self, request: gr.Request, photo: Upload, mask: bytes | None, *values: Any
+    ) -> Iterator[tuple[Any, ...]]:
         tongue = language(request)
         by_name = dict(zip(NAMES, values, strict=True))
-        steps = self._site.jobs.run(restoration(self._site, photo, by_name), session(request))
+        steps = self._site.jobs.run(restoration(self._site, photo, by_name, mask), session(request))
         before = status_html(say(tongue, RUNNING), share=0.0)
         yield view(status=before, stop=gr.Button(visible=True))
         try:
@@ -113,15 +118,22 @@ class Handlers:
     def stop(self, request: gr.Request) -> None:
         self._site.jobs.stop(session(request))
 
-    def watch(self, photo: Upload, *rest: Any) -> Any:
+    def watch(self, photo: Upload, mask: bytes | None, *rest: Any) -> Any:
         """Whether the result is still that of what is set."""
         *values, finished = rest
         by_name = dict(zip(NAMES, values, strict=True))
-        return gr.HTML(visible=finished is not None and finished.source != source_of(photo, by_name))
+        return gr.HTML(visible=finished is not None and finished.source != source_of(photo, by_name, mask))
 
 
-def restoration(site: Site, photo: Upload, values: dict[str, Any]) -> Callable[[Report], Finished]:
-    """The work of restoring one upload, for `Jobs.run`."""
+def restoration(site: Site, photo: Upload, values: dict[str, Any], mask: bytes | None) -> Callable[[Report], Finished]:
+    """The work of restoring one upload, for `Jobs.run`.
+
+    Args:
+        site: the page's.
+        photo: the upload.
+        values: of the controls, by name.
+        mask: what is to be filled, as the content of a picture; not used by models that fill nothing.
+    """
 
     def work(report: Report) -> Finished:
         chosen = choose(values)
@@ -129,16 +141,29 @@ def restoration(site: Site, photo: Upload, values: dict[str, Any]) -> Callable[[
         report(Progress("prepare", 0, 1))
         restorer = site.get_restorer(chosen.model, report, precision=chosen.precision, compile=chosen.compile)
         restorer.prepare(chosen.options, report)
+        source, fitted = fit(content, mask, chosen.options) if restorer.task.needs_mask else (content, None)
         with site.jobs.device.take(report):
-            result = restorer.restore(content, chosen.options, report)
-        return Finished(result, name, chosen, source_of(photo, values))
+            result = restorer.restore(source, chosen.options, report, inpaint_mask=fitted)
+        return Finished(result, name, chosen, source_of(photo, values, mask))
 
     return work
 
 
-def source_of(photo: Upload, values: dict[str, Any]) -> tuple[Any, ...]:
+def fit(content: bytes, mask: bytes | None, options: RestoreOptions) -> tuple[Photo, Photo]:
+    """A photo, and what is to be filled in it at its size.
+
+    Raises:
+        PhotoError: one cannot be read, or nothing is marked.
+    """
+    if mask is None:
+        raise PhotoError(NO_MASK)
+    photo = read_photo(content, accept_damaged=options.accept_damaged)
+    return photo, fit_mask(mask, photo)
+
+
+def source_of(photo: Upload, values: dict[str, Any], mask: bytes | None) -> tuple[Any, ...]:
     """What a result comes from: another of these, and it has to be made anew."""
-    return (photo and photo["path"], *(values[name] for name in NAMES if name not in LIVE))
+    return (photo and photo["path"], mask, *(values[name] for name in NAMES if name not in LIVE))
 
 
 def has_photo(request: gr.Request, photo: Upload, *others: Any) -> list[Any]:
@@ -155,8 +180,9 @@ def build(site: Site) -> None:
             with gr.Row():
                 run = gr.Button(site.label("Restore faces"), variant="primary", elem_id="run")
                 stop = gr.Button(site.label("Stop"), variant="stop", visible=False, elem_id="stop")
-            controls = {"model": model_choice(site), "strength": control(site, "strength")}
+            controls = {"model": model_choice(site, has_masks=True), "strength": control(site, "strength")}
             controls[AUTOMATIC] = automatic_choice(site)
+            marking = build_marking(site)
             with gr.Accordion(site.label("Advanced"), open=False, elem_id="advanced"):
                 controls |= advanced(site)
                 reset = gr.Button(site.label("Reset settings"), size="sm", elem_id="reset")
@@ -165,10 +191,13 @@ def build(site: Site) -> None:
             stale = gr.HTML(site.label(STALE), visible=False, elem_id="stale", padding=True)
             shown = build_result(site)
     half = controls.pop("fp16")
-    ordered = [controls[name] for name in NAMES]
+    mask = gr.State(None) if marking is None else marking.mask
+    if marking is not None:
+        connect_marking(marking, photo, controls["model"])
+    ordered = [mask, *(controls[name] for name in NAMES)]
     outputs = [status, *shown, stale, stop, gr.State(time_to_live=STATE_LIFE_S)]
     connect(Handlers(site), photo, ordered, run, stop, shown, outputs)
-    keep_settings(Handlers(site), photo, controls, reset, half, stale, outputs[-1])
+    keep_settings(Handlers(site), photo, mask, controls, reset, half, stale, outputs[-1])
 
 
 def advanced(site: Site) -> dict[str, Any]:
@@ -194,8 +223,8 @@ def connect(
     shown: Shown,
     outputs: list[Any],
 ) -> None:
-    """Run, stop, and change what is shown."""
-    by_name = dict(zip(NAMES, controls, strict=True))
+    """Run, stop, and change what is shown. The first of the controls is the mask."""
+    by_name = dict(zip(NAMES, controls[1:], strict=True))
     live = [*(by_name[name] for name in LIVE), shown.ticks]
     recompose: dict[str, Any] = {"fn": handlers.recompose, "inputs": [*live, outputs[-1]], "outputs": outputs}
     latest: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
@@ -221,6 +250,7 @@ def connect(
 def keep_settings(
     handlers: Handlers,
     photo: gr.Image,
+    mask: gr.State,
     controls: dict[str, Any],
     reset: gr.Button,
     half: gr.Checkbox,
@@ -228,7 +258,7 @@ def keep_settings(
     finished: gr.State,
 ) -> None:
     """Mark results that are no longer those of the settings; keep Advanced in the visitor's browser."""
-    everything = [photo, *(controls[name] for name in NAMES), finished]
+    everything = [photo, mask, *(controls[name] for name in NAMES), finished]
     triggers = [one.change for one in everything]
     gr.on(triggers, handlers.watch, everything, stale, preprocess=False, trigger_mode="always_last", **QUIET)
 

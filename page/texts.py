@@ -11,6 +11,7 @@ WARNING = (
 )
 START = "Add a photo, then press Restore faces."
 NO_PHOTO = "Add a photo first."
+NO_MASK = "Mark what is to be filled first: paint over it, or choose a picture that is white there."
 GONE = "The photo is not on the server, or no longer; add it again."
 RUNNING = "Restoring…"
 WAITING = "Waiting for the photos of others: {number} before yours."

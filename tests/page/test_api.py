@@ -55,7 +55,7 @@ def test_endpoint_restores_whole_pictures(client: Client, served: Served, tmp_pa
 SIGNATURE = (
     "photo, model, strength, automatic_strength, mode, scale, background, background_strength, faces, threshold, "
     "min_face_px, mask, sharp_faces, keep_tone, lock_color, grain, accept_damaged, tile_px, overlap_px, precision, "
-    "compile, format, strip_metadata"
+    "compile, format, strip_metadata, inpaint_mask"
 )
 
 
