@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpen_core.faces.align import estimate_similarity, extract_crop, template_points, transform_points
-from gpen_core.models.eqface import FACE_SIZE_PX
 from gpen_core.options import RestoreOptions
-from gpen_core.runtime.judge import FaceJudge, Verdict
+from gpen_core.runtime.judge import FACE_SIZE_PX, FaceJudge, Verdict
 from gpen_core.types import AlignedCrop, Pixels, RestoredFace
 
 

@@ -49,7 +49,7 @@ def load_strictly(spec: ModelSpec, path: Path) -> None:
     from gpen_core.models.checkpoint import load_generator
     from gpen_core.models.eqface import Backbone, QualityHead
     from gpen_core.models.rrdbnet import check_upscaler
-    from gpen_core.runtime.judge import load_eqface
+    from gpen_core.runtime.eqface_judge import load_eqface
 
     if spec.role == "generator":
         load_generator(path, expected_size=spec.size)

@@ -10,9 +10,12 @@ from gpen_core.faces.paste import Patch
 from gpen_core.options import RestoreOptions
 from gpen_core.photo.background import Background
 from gpen_core.photo.inpaint_mask import InpaintMask
+from gpen_core.prepared import NetworkAnswer, PreparedPhoto
+from gpen_core.result import Composition
 from gpen_core.runtime.crops import CropRestorer
 from gpen_core.tasks import Task
 from gpen_core.types import AlignedCrop, RestoredFace
+from gpen_core.whole import add_whole, whole_notes
 
 FILLED_FROM = 0.5
 """Weight from which a marked pixel counts as filled."""
@@ -20,6 +23,37 @@ NAMED_SHARE = 0.01
 """Share of a mask from which it is said that it was left."""
 MAX_NAMED = 5
 """Skipped and failed faces that get a note of their own."""
+
+
+def result_notes(
+    prepared: PreparedPhoto,
+    answer: NetworkAnswer,
+    faces: Sequence[RestoredFace],
+    composition: Composition,
+    restorer: CropRestorer,
+    loading_notes: Sequence[str],
+) -> tuple[str, ...]:
+    """All that a result has to say, once each.
+
+    Args:
+        prepared: the photo.
+        answer: what the network answered.
+        faces: what became of each.
+        composition: what was pasted.
+        restorer: GPEN.
+        loading_notes: what is to know of how the networks were found and placed.
+    """
+    task, options, whole = prepared.task, prepared.options, answer.whole
+    ran = answer.ran if whole is None else add_whole(answer.ran, whole.ran, has_faces=bool(prepared.crops))
+    notes = [*prepared.photo.notes, *loading_notes, *prepared.background.notes, *prepared.found.notes, *ran.notes]
+    notes += prepared.notes
+    if whole is None:
+        notes += mask_notes(prepared.canvas_mask, composition.patches.values())
+    elif not task.takes_label_map:
+        notes += whole_notes(prepared.found.faces, options.scale, whole.plan)
+    if task.note and (composition.patches or whole is not None):
+        notes.append(task.note)
+    return tuple(dict.fromkeys((*notes, *face_notes(faces, prepared.background, restorer, options, task))))
 
 
 def face_notes(

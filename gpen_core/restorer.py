@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +23,9 @@ from gpen_core.gate import apply_gate
 from gpen_core.loading import load_detector, load_engine, load_judge
 from gpen_core.models.registry import get_spec
 from gpen_core.models.weights import load_weights
-from gpen_core.notes import face_notes, mask_notes
+from gpen_core.notes import result_notes
 from gpen_core.options import RestoreOptions, RuntimeOptions
-from gpen_core.photo.background import Upscaler, make_background, resize_alpha
+from gpen_core.photo.background import RESAMPLED, Upscaler, make_background, resize_alpha
 from gpen_core.photo.color import detect_tone
 from gpen_core.photo.deep import resize_fine
 from gpen_core.photo.inpaint_mask import read_inpaint_mask
@@ -32,12 +33,13 @@ from gpen_core.photo.io import PhotoSource, read_photo
 from gpen_core.prepared import NetworkAnswer, PreparedPhoto
 from gpen_core.result import Composition, RestoreResult
 from gpen_core.runtime.crops import CropRestorer, RestoredCrops
-from gpen_core.runtime.device import resolve_placement
 from gpen_core.runtime.judge import FaceJudge
-from gpen_core.runtime.upscaler import Upscalers
 from gpen_core.tasks import TASKS, check_mask, check_shape, unused_options
 from gpen_core.types import AlignedCrop, DetectedFace, OnProgress, Pixels, Progress, RestoredFace
-from gpen_core.whole import WholePicture, add_whole, plan_whole, restore_whole, whole_notes
+from gpen_core.whole import WholePicture, add_whole, plan_whole, restore_whole
+
+if TYPE_CHECKING:
+    from gpen_core.runtime.upscaler import Upscalers
 
 ALREADY_SHARP = "it is sharper in the photo than the model can make it"
 AS_A_WHOLE = "the picture was restored as a whole"
@@ -95,7 +97,8 @@ class Restorer:
         self.judge = judge or (load_judge(runtime, report, notes) if runtime.gate else None)
         self._notes = tuple(notes)
         self._upscaler = upscaler
-        self._upscalers = Upscalers(runtime)
+        self._upscalers: Upscalers | None = None
+        self._upscaler_lock = threading.Lock()
         self._parser = parser
         self._parser_notes: tuple[str, ...] = ()
         self._parser_lock = threading.Lock()
@@ -108,6 +111,8 @@ class Restorer:
         """
         with self._parser_lock:
             if options.mask == "parsing" and self._parser is None:
+                from gpen_core.runtime.device import resolve_placement
+
                 device = str(resolve_placement(self._runtime).device)
                 file, self._parser = load_weights(
                     get_spec(FacexlibParser.name),
@@ -120,10 +125,17 @@ class Restorer:
     def _background_upscaler(
         self, options: RestoreOptions, report: OnProgress
     ) -> tuple[Upscaler | None, tuple[str, ...]]:
-        if self._upscaler is None:
-            return self._upscalers.get(options, report)
-        is_off = options.background == "off" or (options.background == "auto" and options.scale == 1)
-        return None if is_off else self._upscaler, ()
+        if options.background == "off" or (options.background == "auto" and options.scale == 1):
+            return None, ()
+        if self._upscaler is not None:
+            return self._upscaler, ()
+        try:
+            from gpen_core.runtime.upscaler import Upscalers
+        except ImportError as error:
+            return None, (f"{RESAMPLED}, because upscalers need torch, which cannot be imported ({error}).",)
+        with self._upscaler_lock:
+            self._upscalers = self._upscalers or Upscalers(self._runtime)
+        return self._upscalers.get(options, report)
 
     @property
     def runtime(self) -> RuntimeOptions:
@@ -303,30 +315,13 @@ class Restorer:
             overlap_px=ran.overlap_px,
             search_tile_px=found.tile_px,
             num_search_tiles=found.num_tiles,
-            notes=self._all_notes(prepared, faces, composition, ran, whole),
+            notes=result_notes(prepared, answer, faces, composition, self.crop_restorer, self._loading_notes(options)),
             timings=clock.timings,
             composition=composition,
         )
 
-    def _all_notes(
-        self,
-        prepared: PreparedPhoto,
-        faces: Sequence[RestoredFace],
-        composition: Composition,
-        ran: RestoredCrops,
-        whole: WholePicture | None,
-    ) -> tuple[str, ...]:
-        options, background, found, task = prepared.options, prepared.background, prepared.found, prepared.task
-        parser_notes = self._parser_notes if options.mask == "parsing" else ()
-        notes = [*prepared.photo.notes, *self._notes, *parser_notes, *background.notes, *found.notes, *ran.notes]
-        notes += prepared.notes
-        if whole is not None and not task.takes_label_map:
-            notes += whole_notes(found.faces, options.scale, whole.plan)
-        if whole is None:
-            notes += mask_notes(prepared.canvas_mask, composition.patches.values())
-        if task.note and (composition.patches or whole is not None):
-            notes.append(task.note)
-        return _unique([*notes, *face_notes(faces, background, self.crop_restorer, options, task)])
+    def _loading_notes(self, options: RestoreOptions) -> tuple[str, ...]:
+        return (*self._notes, *self._parser_notes) if options.mask == "parsing" else self._notes
 
     def _judged_faces(self, prepared: PreparedPhoto, ran: RestoredCrops) -> tuple[RestoredFace, ...]:
         crops, options = prepared.crops, prepared.options
@@ -410,7 +405,3 @@ class Restorer:
 
 def _outside(face: RestoredFace) -> RestoredFace:
     return replace(face, decision="skipped", reason="it lies outside the photo", restored=None)
-
-
-def _unique(notes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(notes))

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "result": {*BASE, "photo", "faces"},
     "gate": {*BASE, "faces", "models", "runtime"},
     "clock": {*BASE},
-    "notes": {*BASE, "photo", "faces", "runtime", "tasks"},
+    "notes": {*BASE, "photo", "faces", "runtime", "tasks", "prepared", "result", "whole"},
     "tasks": {*BASE, "photo"},
     "loading": {*BASE, "faces", "models", "runtime", "tasks"},
     "whole": {*BASE, "photo", "runtime"},

@@ -9,7 +9,8 @@ from gpen_core.errors import WeightsError
 from gpen_core.models.eqface import Backbone, QualityHead
 from gpen_core.options import RestoreOptions, RuntimeOptions
 from gpen_core.restorer import Restorer
-from gpen_core.runtime.judge import EqFaceJudge, Verdict
+from gpen_core.runtime.eqface_judge import EqFaceJudge
+from gpen_core.runtime.judge import Verdict
 from tests.fakes import ASTRONAUT_LANDMARKS, FakeCropRestorer, FakeDetector, face_at, frontal_face
 
 FACES = (face_at(ASTRONAUT_LANDMARKS), frontal_face(400, 300, 30))

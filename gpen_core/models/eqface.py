@@ -10,7 +10,6 @@ from typing import cast
 
 from torch import Tensor, nn
 
-FACE_SIZE_PX = 112
 WIDTHS = (64, 64, 128, 256, 512)
 BLOCKS_OF_100_LAYERS = (3, 13, 30, 3)
 NUM_POOLED_FEATURES = WIDTHS[-1] * 7 * 7
