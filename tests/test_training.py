@@ -12,10 +12,12 @@ from safetensors import safe_open
 from gpen_core.evaluation.degrade import LEVELS, degrade
 from gpen_core.models.checkpoint import load_generator
 from training import checkpoints, degradations, validation
+from training.adversarial import Adversary, discriminator_loss
 from training.config import TrainingConfig, config_from
 from training.data import DegradedPortraits, shrink, to_network, to_tensor
 from training.export import export
 from training.identity import centre_kernels, new_generator
+from training.perceptual import DetectorFeatures, perceptual_loss
 from training.team import Team
 from training.train import Share, Trainer
 
@@ -172,3 +174,78 @@ def test_validation_counts_the_face_only(portraits):
 def test_unknown_settings_are_named():
     with pytest.raises(ValueError, match="learning_rte"):
         config_from({"learning_rte": 1})
+
+
+def test_detector_features_are_those_that_the_detector_runs(astronaut):
+    """The same numbers as onnxruntime gives for the detector's backbone."""
+    onnx = pytest.importorskip("onnx", reason="the perceptual loss reads the detector by onnx")
+    import onnxruntime
+    from retinaface.weights import WEIGHTS
+
+    model = onnx.load_from_string(WEIGHTS)
+    last = [node.output[0] for node in model.graph.node if node.output[0].startswith("/fx/")][-1]
+    model.graph.output.append(onnx.helper.make_empty_tensor_value_info(last))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    pixels = astronaut[:128, 160:288].astype(np.float32)
+    seen = (pixels[..., ::-1] - (104, 117, 127)).astype(np.float32).transpose(2, 0, 1)[None]
+    (expected,) = session.run([last], {"input": seen})
+    levels = DetectorFeatures()(torch.from_numpy(pixels / 127.5 - 1).permute(2, 0, 1)[None])
+    np.testing.assert_allclose(levels[-1].numpy(), expected, atol=2e-3 * np.abs(expected).max())
+    sides = [level.shape[-1] for level in levels]
+    assert sides == sorted(sides, reverse=True) and sides[-1] == 4 and len(levels) >= 4
+
+
+def test_perceptual_loss_grows_with_damage_and_has_a_slope(astronaut):
+    pytest.importorskip("onnx", reason="the perceptual loss reads the detector by onnx")
+    features = DetectorFeatures()
+    truth = to_network(to_tensor(astronaut[40:168, 160:288])[None])
+    losses = []
+    for strength in (0.0, 0.1, 0.4):
+        noisy = truth + strength * torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
+        losses.append(float(perceptual_loss(features, noisy, truth)))
+    assert losses[0] < 1e-6 < losses[1] < losses[2] < 4
+    noisy.requires_grad_(True)
+    perceptual_loss(features, noisy, truth).backward()
+    assert noisy.grad.abs().max() > 0
+
+
+def test_discriminator_learns_to_tell_two_kinds_of_pictures_apart():
+    torch.manual_seed(0)
+    adversary = Adversary(32, 4, 2e-3, Team(), torch.device("cpu"))
+    smooth, rough = torch.zeros(4, 3, 32, 32), torch.rand(4, 3, 32, 32) * 2 - 1
+    losses = [adversary.train_step(rough, smooth + 0.1 * torch.rand(4, 1, 1, 1)) for _ in range(40)]
+    assert losses[-1] < 0.5 * losses[0]
+    with torch.no_grad():
+        assert discriminator_loss(adversary.network(smooth), adversary.network(rough)) < losses[0]
+    pictures = rough.clone().requires_grad_(True)
+    adversary.loss(pictures).backward()
+    assert pictures.grad.abs().max() > 0
+    assert all(parameter.grad is None for parameter in adversary.network.parameters())
+
+
+def test_adversarial_phase_begins_when_it_is_due_and_is_resumed(portraits, tmp_path):
+    pytest.importorskip("onnx", reason="the perceptual loss reads the detector by onnx")
+    config = replace(
+        TINY,
+        perceptual_weight=0.1,
+        adversarial_weight=0.1,
+        adversarial_from=0.5,
+        discriminator_width=2,
+        start_from=None,
+    )
+    whole = Trainer(config)
+    train(whole, portraits, range(8))
+    assert whole.adversary.step == 4
+    plain = Trainer(TINY)
+    train(plain, portraits, range(8))
+    weights = [trainer.generator.state_dict()["generator.to_rgb1.conv.weight"] for trainer in (whole, plain)]
+    assert not torch.equal(*weights)
+
+    half = Trainer(config)
+    train(half, portraits, range(6))
+    checkpoints.save(tmp_path / "last.pt", half.state())
+    resumed = Trainer(config)
+    resumed.load_state(checkpoints.load(tmp_path / "last.pt"))
+    train(resumed, portraits, range(6, 8))
+    for name, value in whole.adversary.network.state_dict().items():
+        assert torch.equal(value, resumed.adversary.network.state_dict()[name]), name

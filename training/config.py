@@ -41,6 +41,18 @@ class TrainingConfig:
     gradient_weight: float = 0.1
     """Of the loss on differences between neighbouring pixels, against 1 for the pixels."""
 
+    perceptual_weight: float = 0.0
+    """Of the difference that the embedded detector's backbone sees; 0 leaves it out."""
+    adversarial_weight: float = 0.0
+    """Of the adversarial loss; 0 leaves it and the discriminator out. A step costs more, and
+    far more steps are needed."""
+    adversarial_from: float = 0.5
+    """Share of the schedule after which the adversarial phase begins: first the pictures have to be near."""
+    discriminator_width: int = 16
+    """Channels of the discriminator at full resolution."""
+    discriminator_rate: float = 1e-3
+    """Its learning rate."""
+
     processes: int = 1
     """Processes that share each batch, one thread each; with 1, all threads work on one batch."""
     precision: str = "fp32"
@@ -52,6 +64,8 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         if self.precision not in ("fp32", "bf16"):
             raise ValueError(f"precision is {self.precision!r}; choose fp32 or bf16")
+        if not 0 <= self.adversarial_from <= 1:
+            raise ValueError(f"adversarial_from {self.adversarial_from} is not a share of the schedule, 0 to 1")
         if self.processes < 1 or self.batch_size % self.processes:
             raise ValueError(f"batch_size {self.batch_size} is not a multiple of processes {self.processes}")
 

@@ -24,10 +24,12 @@ from torch.utils.data import Sampler
 from gpen_core.models.checkpoint import load_generator
 from gpen_core.types import Pixels
 from training import checkpoints, validation
+from training.adversarial import Adversary
 from training.config import TrainingConfig, config_values, read_config
 from training.data import DegradedPortraits, batches, read_portraits, to_network
 from training.identity import HIDDEN_WEIGHT, centre_kernels, new_generator
 from training.losses import restoration_loss
+from training.perceptual import DetectorFeatures, perceptual_loss
 from training.team import Team, join, leave
 
 ENDLESS = 10**9
@@ -54,6 +56,12 @@ class Trainer:
         self.step = 0
         self.elapsed_s = 0.0
         self.weights = self._pixel_weights()
+        self.features = DetectorFeatures().to(self.device) if config.perceptual_weight else None
+        self.adversary: Adversary | None = None
+        if config.adversarial_weight:
+            torch.manual_seed(config.seed)
+            width, rate = config.discriminator_width, config.discriminator_rate
+            self.adversary = Adversary(config.size, width, rate, self.team, self.device)
         self.forward: Callable[[Tensor], Tensor] = self.generator.forward
         if config.compile:
             self.forward = torch.compile(self.generator.forward)
@@ -86,14 +94,23 @@ class Trainer:
         cosine = low + (high - low) * 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0)))
         return cosine * min(1.0, (self.step + 1) / max(1, self.config.warmup_steps))
 
-    def loss(self, degraded: Tensor, truth: Tensor) -> Tensor:
+    def loss(self, degraded: Tensor, truth: Tensor, *, is_adversarial: bool = False) -> tuple[Tensor, Tensor]:
+        """The loss, and the restored pictures that it came from."""
         with self.autocast():
             restored = self.forward(degraded)
-        return restoration_loss(restored.float(), truth, self.weights, self.config.gradient_weight)
+        restored = restored.float()
+        loss = restoration_loss(restored, truth, self.weights, self.config.gradient_weight)
+        if self.features is not None:
+            loss = loss + self.config.perceptual_weight * perceptual_loss(self.features, restored, truth)
+        if is_adversarial and self.adversary is not None:
+            loss = loss + self.config.adversarial_weight * self.adversary.loss(restored)
+        return loss, restored
 
     def train_step(self, degraded: Tensor, truth: Tensor, progress: float) -> tuple[float, float, float]:
         """One update from this process's share of a batch in [-1, 1]; returns loss, gradient norm, agreed progress."""
-        loss = self.loss(degraded.to(self.device), truth.to(self.device))
+        truth = truth.to(self.device)
+        is_adversarial = self.adversary is not None and progress >= self.config.adversarial_from
+        loss, restored = self.loss(degraded.to(self.device), truth, is_adversarial=is_adversarial)
         torch.autograd.backward(loss)
         progress = self.team.average_gradients(self.generator.parameters(), progress)
         norm = torch.nn.utils.clip_grad_norm_(self.generator.parameters(), self.config.clip_norm)
@@ -102,6 +119,8 @@ class Trainer:
                 group["lr"] = self.learning_rate(progress) * group["rate"]
             self.optimizer.step()
         self.optimizer.zero_grad()
+        if is_adversarial and self.adversary is not None:
+            self.adversary.train_step(restored, truth)
         self.step += 1
         self._average_weights()
         return float(loss.detach()), float(norm), progress
@@ -126,6 +145,7 @@ class Trainer:
             "generator": self.generator.state_dict(),
             "ema": self.ema.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "adversary": None if self.adversary is None else self.adversary.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -135,6 +155,9 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["rate"] = rate
+        # A run that began without the phase goes on with a new discriminator.
+        if self.adversary is not None and state.get("adversary") is not None:
+            self.adversary.load_state(state["adversary"])
         self.step, self.elapsed_s = int(state["step"]), float(state["elapsed_s"])
 
 
@@ -251,7 +274,7 @@ def compile_in_turn(trainer: Trainer) -> None:
         if rank == team.rank:
             size = (config.batch_size // team.size, 3, config.size, config.size)
             blank = torch.zeros(size, device=trainer.device)
-            torch.autograd.backward(trainer.loss(blank, blank))
+            torch.autograd.backward(trainer.loss(blank, blank)[0])
             trainer.optimizer.zero_grad()
         team.wait()
 
