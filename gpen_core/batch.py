@@ -160,13 +160,19 @@ class _Masks:
 
     def __init__(self, folder: Path, root: Path) -> None:
         self._folder, self._root = folder, root
+        self._lock = threading.Lock()
+        self._known: dict[Path, dict[str, Path]] = {}
 
     def of(self, photo: Path) -> Path:
         place = self._folder / photo.relative_to(self._root)
-        found = [path for path in sorted(place.parent.glob("*")) if path.stem == place.stem and path.is_file()]
-        if not found:
+        with self._lock:
+            if place.parent not in self._known:
+                files = sorted((path for path in place.parent.glob("*") if path.is_file()), reverse=True)
+                self._known[place.parent] = {path.stem: path for path in files}
+            found = self._known[place.parent].get(place.stem)
+        if found is None:
             raise PhotoError(f"There is no mask for {photo.name} in {place.parent}; give it the photo's name.")
-        return found[0]
+        return found
 
 
 @dataclass(slots=True, eq=False)
