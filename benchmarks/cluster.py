@@ -61,9 +61,10 @@ def kill_networks(output: Path, count: int, killed: list[int]) -> None:
 def is_network(pid: int) -> bool:
     """By the title that Ray gives its processes."""
     try:
-        return b"ray::" in (title := Path(f"/proc/{pid}/cmdline").read_bytes()) and b"MapBatches(Network)" in title
+        title = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+    return title.startswith(b"ray::") and b"MapBatches(Network)" in title
 
 
 class Memory(threading.Thread):

@@ -15,7 +15,7 @@ from gpen_core.result import Composition
 from gpen_core.runtime.crops import CropRestorer
 from gpen_core.tasks import Task
 from gpen_core.types import AlignedCrop, RestoredFace
-from gpen_core.whole import add_whole, whole_notes
+from gpen_core.whole import whole_notes
 
 FILLED_FROM = 0.5
 """Weight from which a marked pixel counts as filled."""
@@ -37,15 +37,15 @@ def result_notes(
 
     Args:
         prepared: the photo.
-        answer: what the network answered.
+        answer: what the network answered; `ran` tells of both passes.
         faces: what became of each.
         composition: what was pasted.
         restorer: GPEN.
         loading_notes: what is to know of how the networks were found and placed.
     """
     task, options, whole = prepared.task, prepared.options, answer.whole
-    ran = answer.ran if whole is None else add_whole(answer.ran, whole.ran, has_faces=bool(prepared.crops))
-    notes = [*prepared.photo.notes, *loading_notes, *prepared.background.notes, *prepared.found.notes, *ran.notes]
+    notes = [*prepared.photo.notes, *loading_notes, *prepared.background.notes, *prepared.found.notes]
+    notes += answer.ran.notes
     notes += prepared.notes
     if whole is None:
         notes += mask_notes(prepared.canvas_mask, composition.patches.values())

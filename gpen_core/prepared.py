@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpen_core.clock import StageClock
-from gpen_core.faces.align import extract_crop
+from gpen_core.faces.align import align_face, extract_crop
 from gpen_core.faces.search import FoundFaces
 from gpen_core.options import RestoreOptions
 from gpen_core.photo.background import Background
@@ -14,8 +15,10 @@ from gpen_core.photo.color import Tone
 from gpen_core.photo.inpaint_mask import InpaintMask
 from gpen_core.runtime.crops import RestoredCrops
 from gpen_core.tasks import Task
-from gpen_core.types import AlignedCrop, Photo, Pixels
+from gpen_core.types import AlignedCrop, DetectedFace, Photo, Pixels
 from gpen_core.whole import WholePicture
+
+UNMARKED = "the mask marks nothing of it"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -34,8 +37,10 @@ class PreparedPhoto:
     """As the task has adapted them."""
     clock: StageClock
     task: Task
-    mask: InpaintMask | None = None
-    """Of the photo; None for tasks that need none."""
+    canvas_mask: InpaintMask | None = None
+    """What is to be painted anew, at the result's size; None for tasks that need no mask."""
+    mask_crops: Mapping[int, Pixels] = field(default_factory=dict)
+    """The mask seen as each crop is, by the same index."""
     notes: tuple[str, ...] = ()
     """What the task has to say."""
 
@@ -48,21 +53,9 @@ class PreparedPhoto:
         return self.task.takes_label_map
 
     @property
-    def canvas_mask(self) -> InpaintMask | None:
-        """The mask at the result's size."""
-        height, width = self.background.canvas.shape[:2]
-        return None if self.mask is None else self.mask.resized(width, height)
-
-    @property
     def shown_crops(self) -> list[Pixels]:
         """What the network sees of each crop."""
-        return [
-            self.show(
-                crop.pixels,
-                None if self.mask is None else extract_crop(self.mask.levels, crop.affine, len(crop.pixels)),
-            )
-            for crop in self.crops.values()
-        ]
+        return [self.show(crop.pixels, self.mask_crops.get(index)) for index, crop in self.crops.items()]
 
     def show(self, seen: Pixels, mask: Pixels | None) -> Pixels:
         """See `Task.show`."""
@@ -79,3 +72,36 @@ class NetworkAnswer(NamedTuple):
     ran: RestoredCrops
     """Of its faces."""
     whole: WholePicture | None
+
+
+def align_faces(
+    photo: Photo,
+    mask: InpaintMask | None,
+    faces: Sequence[DetectedFace],
+    reasons: list[str],
+    template: str,
+    size: int,
+) -> tuple[dict[int, AlignedCrop], dict[int, Pixels]]:
+    """The crops of faces by their index, and the mask seen as each of them is.
+
+    Args:
+        photo: that the faces are in.
+        mask: of the photo; None for tasks that need none.
+        faces: all that were found.
+        reasons: why each is left alone, empty where it is not; one that the mask marks nothing of gets a reason here.
+        template: alignment of the crops.
+        size: their side in px.
+    """
+    crops: dict[int, AlignedCrop] = {}
+    mask_crops: dict[int, Pixels] = {}
+    for index, face in enumerate(faces):
+        if reasons[index]:
+            continue
+        crop = align_face(photo.pixels, face.landmarks, template, size)
+        if mask is not None:
+            mask_crops[index] = extract_crop(mask.levels, crop.affine, size)
+            if not mask_crops[index].any():
+                reasons[index] = UNMARKED
+                continue
+        crops[index] = crop
+    return crops, mask_crops

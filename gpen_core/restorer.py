@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpen_core.clock import StageClock
-from gpen_core.faces.align import align_face, extract_crop, rescale_source
+from gpen_core.faces.align import rescale_source
 from gpen_core.faces.condition import is_already_sharp, measure_condition, predict_strength
 from gpen_core.faces.detect import FaceDetector
 from gpen_core.faces.mask import EllipseMask, FaceMask, HoleMask, ParsedMask
@@ -30,7 +30,7 @@ from gpen_core.photo.color import detect_tone
 from gpen_core.photo.deep import resize_fine
 from gpen_core.photo.inpaint_mask import read_inpaint_mask
 from gpen_core.photo.io import PhotoSource, read_photo
-from gpen_core.prepared import NetworkAnswer, PreparedPhoto
+from gpen_core.prepared import NetworkAnswer, PreparedPhoto, align_faces
 from gpen_core.result import Composition, RestoreResult
 from gpen_core.runtime.crops import CropRestorer, RestoredCrops
 from gpen_core.runtime.judge import FaceJudge
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 ALREADY_SHARP = "it is sharper in the photo than the model can make it"
 AS_A_WHOLE = "the picture was restored as a whole"
-UNMARKED = "the mask marks nothing of it"
 
 
 def _ignore_progress(progress: Progress) -> None:
@@ -218,15 +217,8 @@ class Restorer:
             reasons = [AS_A_WHOLE] * len(found.faces)
             if options.mode != "whole":
                 reasons = skip_reasons(found.faces, options, photo.width, photo.height)
-            crops = {}
-            for index, (face, reason) in enumerate(zip(found.faces, reasons, strict=True)):
-                if reason:
-                    continue
-                crop = align_face(photo.pixels, face.landmarks, self._template(options), self.crop_restorer.size)
-                if mask is not None and not extract_crop(mask.levels, crop.affine, len(crop.pixels)).any():
-                    reasons[index] = UNMARKED
-                else:
-                    crops[index] = crop
+            size = self.crop_restorer.size
+            crops, mask_crops = align_faces(photo, mask, found.faces, reasons, self._template(options), size)
         return PreparedPhoto(
             photo=photo,
             tone=tone,
@@ -237,7 +229,8 @@ class Restorer:
             options=options,
             clock=clock,
             task=self.task,
-            mask=mask,
+            canvas_mask=None if mask is None else mask.resized(background.canvas.shape[1], background.canvas.shape[0]),
+            mask_crops=mask_crops,
             notes=tuple(unused_options(self.task, asked)),
         )
 
@@ -288,6 +281,8 @@ class Restorer:
             pixels = composition.blend(options.strength, shown)
         if whole is not None:
             ran = add_whole(ran, whole.ran, has_faces=bool(prepared.crops))
+        answer = NetworkAnswer(ran, whole)
+        notes = result_notes(prepared, answer, faces, composition, self.crop_restorer, self._loading_notes(options))
         return RestoreResult(
             original=photo,
             photo=replace(
@@ -315,7 +310,7 @@ class Restorer:
             overlap_px=ran.overlap_px,
             search_tile_px=found.tile_px,
             num_search_tiles=found.num_tiles,
-            notes=result_notes(prepared, answer, faces, composition, self.crop_restorer, self._loading_notes(options)),
+            notes=notes,
             timings=clock.timings,
             composition=composition,
         )

@@ -14,14 +14,9 @@ import numpy as np
 
 from gpen_core.errors import OptionError, PhotoError
 from gpen_core.options import RestoreOptions
-from gpen_core.photo.color import Tone, luma
+from gpen_core.photo.color import Tone, luma, to_levels
 from gpen_core.photo.texture import lock_color
-from gpen_core.types import SIGNED_RANGE, UNIT_RANGE, FloatArray, Photo, Pixels, ValueRange
-
-
-def to_levels(image: FloatArray) -> Pixels:
-    levels: Pixels = np.clip(np.rint(image), 0, 255).astype(np.uint8)
-    return levels
+from gpen_core.types import SIGNED_RANGE, UNIT_RANGE, Photo, Pixels, ValueRange
 
 
 class Task(Protocol):
@@ -99,8 +94,7 @@ class Colorize:
         return replace(options, keep_tone=False, lock_color=False, sharp_faces="restore")
 
     def show(self, seen: Pixels, mask: Pixels | None) -> Pixels:
-        gray = np.rint(luma(seen)).astype(np.uint8)
-        return np.repeat(gray[..., None], 3, axis=2)
+        return np.repeat(to_levels(luma(seen))[..., None], 3, axis=2)
 
     def settle(self, seen: Pixels, answer: Pixels, tone: Tone | None, options: RestoreOptions) -> Pixels:
         # The authors put the input's Y into the answer's YUV, which moves R, G and B alike, and cut off what leads out

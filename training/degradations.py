@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from gpen_core.photo.color import luma
+from gpen_core.photo.color import luma, to_levels
 from gpen_core.types import FloatArray, Pixels
 
 Rng = np.random.Generator
@@ -57,11 +57,6 @@ def make_pair(pixels: Pixels, rng: Rng) -> Pair:
 def degrade_randomly(pixels: Pixels, rng: Rng) -> Pixels:
     """A picture of the same size, from untouched to hardly recognisable."""
     return to_levels(KIND_STEPS[draw(KINDS, rng)](pixels.astype(np.float32), rng))
-
-
-def to_levels(image: FloatArray) -> Pixels:
-    levels: Pixels = np.clip(np.rint(image), 0, 255).astype(np.uint8)
-    return levels
 
 
 # --- tone: truth and input alike ---

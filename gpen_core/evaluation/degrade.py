@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from gpen_core.photo.color import luma
-from gpen_core.types import FloatArray, Pixels
+from gpen_core.photo.color import luma, to_levels
+from gpen_core.types import Pixels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +44,7 @@ def truth_for(pixels: Pixels, level: DegradationLevel) -> Pixels:
     if not level.is_aged:
         return pixels
     brightness = luma(pixels)[..., None] / 255.0
-    return _to_levels(AGED_BLACK + brightness * (AGED_WHITE - AGED_BLACK))
+    return to_levels(AGED_BLACK + brightness * (AGED_WHITE - AGED_BLACK))
 
 
 def degrade(pixels: Pixels, level: DegradationLevel, seed: int) -> Pixels:
@@ -64,7 +64,7 @@ def degrade(pixels: Pixels, level: DegradationLevel, seed: int) -> Pixels:
     small_size = (max(1, round(width / level.down)), max(1, round(height / level.down)))
     small = np.asarray(cv2.resize(blurred, small_size, interpolation=cv2.INTER_AREA), dtype=np.float32)
     noise = np.random.default_rng(seed).normal(0.0, level.noise, small.shape)
-    stored = _through_jpeg(_to_levels(small + noise), level.jpeg_quality)
+    stored = _through_jpeg(to_levels(small + noise), level.jpeg_quality)
     return np.asarray(cv2.resize(stored, (width, height), interpolation=cv2.INTER_CUBIC), dtype=np.uint8)
 
 
@@ -72,8 +72,3 @@ def _through_jpeg(pixels: Pixels, quality: int) -> Pixels:
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, format="JPEG", quality=quality)
     return np.asarray(Image.open(file), dtype=np.uint8)
-
-
-def _to_levels(image: FloatArray) -> Pixels:
-    levels: Pixels = np.clip(np.rint(image), 0, 255).astype(np.uint8)
-    return levels

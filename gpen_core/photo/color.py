@@ -35,10 +35,16 @@ class Tone:
         The step in tone is added to `crop`, so that a crop the network left unchanged stays unchanged to the level.
         """
         step = self.apply(luma(restored)) - self.apply(luma(crop))
-        return np.clip(np.rint(crop + step), 0, 255).astype(np.uint8)
+        return to_levels(crop + step)
 
 
 GRAY = Tone(np.array([[0.0] * 3, [255.0] * 3, [0.0] * 3]))
+
+
+def to_levels(image: FloatArray) -> Pixels:
+    """Rounded and cut off to 0..255."""
+    levels: Pixels = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+    return levels
 
 
 def luma(pixels: Pixels) -> FloatArray:

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from gpen_core.photo.color import LUMA_WEIGHTS
+from gpen_core.photo.color import LUMA_WEIGHTS, to_levels
 from gpen_core.types import Pixels
 
 FloatImage = npt.NDArray[np.float32]
@@ -109,4 +109,4 @@ def lock_color(crop: Pixels, restored: Pixels) -> Pixels:
     shift = cv2.GaussianBlur(before - after, (0, 0), COLOR_LOCK_SIGMA * len(crop))
     shift[..., 0] = 0.0
     moved = cv2.cvtColor(after + shift, cv2.COLOR_LAB2RGB) - cv2.cvtColor(after, cv2.COLOR_LAB2RGB)
-    return np.clip(np.rint(restored + 255.0 * moved), 0, 255).astype(np.uint8)
+    return to_levels(restored + 255.0 * moved)
