@@ -27,7 +27,7 @@ KINDS = {"camera": 0.68, "random": 0.18, "touch": 0.08, "clean": 0.06}
 # How often each tone is drawn. The truth has it too: giving a photo new colours is not the task.
 TONES = {"colour": 0.58, "aged": 0.22, "gray": 0.10, "faded": 0.10}
 # Below 1 the strong damage of `camera` is drawn more often than the mild: it is what is slowest to learn.
-STRENGTH_EXPONENT = 0.65
+STRENGTH_EXPONENT = 0.5
 SHRINK_FILTERS = (cv2.INTER_AREA, cv2.INTER_LINEAR, cv2.INTER_CUBIC)
 ENLARGE_FILTERS = (cv2.INTER_CUBIC, cv2.INTER_CUBIC, cv2.INTER_CUBIC, cv2.INTER_LINEAR, cv2.INTER_LANCZOS4)
 AGED_BLACK = (58.0, 44.0, 34.0)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gpen_core.models.doubling import DoublingConv
 from gpen_core.models.layers import (
     ACTIVATION_GAIN,
     LEAKY_SLOPE,
@@ -236,9 +237,18 @@ class StreamedLevel(nn.Module):
             conv = WinogradConv(self.weight, side, strip_rows // TILE_PX)
             middle = below.new_zeros(min(band_rows, end - start) + 2, side + 2, 2 * channels)
             own_strip = below.new_empty(strip_rows if is_top else 0, side, 2 * channels)
+            doubling = DoublingConv(below, self.up_weight, min(band_rows, end - start))
+            # `middle` holds a band with a row more on each side, the last two rows of one being the first of the next.
+            skipped = 0 if start else 1
+            first = start - 1 + skipped
+            self._fill(middle[skipped:2], doubling.start(start)[skipped:], first, features, styles)
             for lo in range(start, end, band_rows):
                 hi = min(lo + band_rows, end)
-                self._advance(middle[: hi - lo + 2], lo, lo == start, below, features, styles)
+                if lo > start:
+                    middle[:2] = middle[-2:].clone()
+                num_new = min(hi + 1, side) - lo - 1
+                self._fill(middle[2 : 2 + num_new], doubling.advance(lo, hi), lo + 1, features, styles)
+                middle[2 + num_new : hi - lo + 2].zero_()
                 for row in range(lo, hi, strip_rows):
                     rows = slice(row, row + strip_rows)
                     strip = own_strip if is_top else out[rows]
@@ -251,53 +261,32 @@ class StreamedLevel(nn.Module):
         workers.share(work, side, multiple_of=strip_rows)
         return out
 
-    def _advance(
-        self, middle: Tensor, lo: int, is_first: bool, below: Tensor, features: GetRows, styles: LevelStyles
-    ) -> None:
-        """Let `middle` hold rows lo - 1 to lo + band + 1 of the first convolution's answer, zero outside the map.
+    def _fill(self, middle: Tensor, doubled: Tensor, first: int, features: GetRows, styles: LevelStyles) -> None:
+        """Write the first convolution's answer from row `first` on into (R, S + 2, 2 C) rows, but for their ends.
 
-        Unless it is the first band, `middle` ends with the two rows that this one starts with.
+        Args:
+            middle: where to.
+            doubled: (R + 3, S + 1, C), what `DoublingConv` gave, from row first - 1 on.
+            first: number of the first row.
+            features: the encoder's features of this level.
+            styles: this level's.
         """
-        side, band_rows = 2 * below.shape[0], middle.shape[0] - 2
-        start, end = lo - 1 if is_first else lo + 1, min(lo + band_rows + 1, side)
-        if not is_first:
-            middle[:2] = middle[-2:].clone()
-        if end < lo + band_rows + 1:
-            middle[-1].zero_()
-        start = max(start, 0)
-        doubled, first = self._double(below, start - 1, end + 2)
-        channels = self.weight.shape[2]
+        side, channels = middle.shape[1] - 2, self.weight.shape[2]
         bias, feature_bias = self.up_bias.chunk(2)
-        num_rows = min(rows_in_cache(middle[0]), end - start)
-        down = below.new_zeros(num_rows, side + 3, channels)
+        num_rows = min(rows_in_cache(middle[0]), middle.shape[0])
+        down = doubled.new_zeros(num_rows, side + 3, channels)
         scratch = torch.empty_like(down)
-        across = below.new_empty(num_rows, side, channels)
-        for row in range(start, end, num_rows):
-            count = min(num_rows, end - row)
-            rows = doubled[row - 1 - first : row + count + 2 - first]
+        across = doubled.new_empty(num_rows, side, channels)
+        for row in range(0, middle.shape[0], num_rows):
+            count = min(num_rows, middle.shape[0] - row)
+            rows = doubled[row : row + count + 3]
             blur_down_the_rows(rows, down[:count, 1:-1], scratch[:count, :-2])
             blur_across(down[:count], across[:count], scratch[:count, :-3])
-            out = middle[row - lo + 1 : row - lo + 1 + count, 1:-1]
+            out = middle[row : row + count, 1:-1]
             torch.addcmul(bias, across[:count], styles.up_gain, out=out[..., :channels])
-            torch.addcmul(feature_bias, features(row, row + count), self.up_injection, out=out[..., channels:])
+            own = features(first + row, first + row + count)
+            torch.addcmul(feature_bias, own, self.up_injection, out=out[..., channels:])
             leaky_relu_(out).mul_(styles.style)
-
-    def _double(self, below: Tensor, lo: int, hi: int) -> tuple[Tensor, int]:
-        """Rows lo to hi of the transposed convolution, which has S + 1 rows, zero beyond them; and the first's number.
-
-        Returns:
-            (at least hi - lo, S + 1, C), and the number of its first row.
-        """
-        size = below.shape[0]
-        start, end = max(lo, 0), min(hi, 2 * size + 1)
-        # Row t of the outcome is made of rows (t - 2) / 2 to t / 2.
-        first, last = max(0, (start - 1) // 2), min(size, (end - 1) // 2 + 1)
-        rows = below[first:last].permute(2, 0, 1)[None]
-        doubled = F.conv_transpose2d(rows, self.up_weight, stride=2)[0].permute(1, 2, 0)
-        if start > lo or end < hi:
-            doubled = doubled[start - 2 * first : end - 2 * first]
-            return F.pad(doubled, (0, 0, 0, 0, start - lo, hi - end)), lo
-        return doubled, 2 * first
 
     def _activate(self, strip: Tensor, convolved: Tensor, features: Tensor, styles: LevelStyles) -> None:
         channels = self.weight.shape[2]
