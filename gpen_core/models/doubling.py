@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gpen_core.models.maps import Workspace
+
 NUM_KEPT = 5
 """Rows that neighbouring bands share: those that the low-pass filter reads twice, and the unfinished one."""
 
@@ -21,17 +23,18 @@ class DoublingConv:
     Rows are numbered as in the outcome, which has 2 H + 1; those beyond it are zero.
     """
 
-    def __init__(self, below: Tensor, weight: Tensor, band_rows: int) -> None:
+    def __init__(self, below: Tensor, weight: Tensor, band_rows: int, workspace: Workspace) -> None:
         """Make the buffer.
 
         Args:
             below: (H, W, I) map.
             weight: (I, O, 3, 3), best in `torch.channels_last`.
             band_rows: rows of a band at most, a multiple of 4.
+            workspace: where the buffer comes from.
         """
         self._below = below
         self._weight = weight
-        self._rows = below.new_zeros(band_rows + NUM_KEPT, 2 * below.shape[1] + 1, weight.shape[1])
+        self._rows = workspace.take(band_rows + NUM_KEPT, 2 * below.shape[1] + 1, weight.shape[1])
         self._end = 0
 
     def start(self, lo: int) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from gpen_core.models.gpen import Generator, GeneratorConfig
 from gpen_core.models.layers import EqualizedLinear, StyledConv, ToRGB
+from gpen_core.models.maps import MapMemory
 from gpen_core.models.prepared import (
     Memory,
     PreparedLinear,
@@ -29,10 +30,11 @@ from gpen_core.models.streamed import (
 )
 from gpen_core.models.workers import Workers
 
-STREAMED_FROM_PX = 64
-"""Levels of this side and above are streamed: below, the transformed weights would outweigh the maps."""
-STREAMED_FROM_CHANNELS = 128
-"""At STREAMED_FROM_PX. Narrower networks compute too little for each step to gain."""
+STREAMED_FROM_PX = 32
+"""Levels of this side and above are streamed: below, the transformed weights would outweigh the maps by far."""
+WIDE_FROM_CHANNELS = 128
+"""At WIDE_AT_PX. Narrower networks compute too little for each step to gain."""
+WIDE_AT_PX = 64
 HALF_FROM_PX = 64
 """Levels of this side and above run in half precision where that is asked for."""
 ROWS_OF_STYLES = 4
@@ -67,6 +69,7 @@ class FastGenerator(nn.Module):
         device = next(generator.parameters()).device
         if is_streamed is None:
             is_streamed = is_best_streamed(self.config, device, half)
+        self._memory: MapMemory | None = None
         self.is_streamed = is_streamed and self.config.size >= STREAMED_FROM_PX
         first_streamed = STREAMED_FROM_PX if self.is_streamed else 2 * self.config.size
         self._num_direct = sum(side < first_streamed for side in self.config.sides)
@@ -99,6 +102,9 @@ class FastGenerator(nn.Module):
             PreparedStyledConv(layer, dtype)
             for layer, dtype in zip(convs[:num_direct], layer_dtypes[:num_direct], strict=True)
         )
+        if self.is_streamed:
+            for layer in (*self.stages, *self.convs):
+                cast("PreparedStage | PreparedStyledConv", layer).pack()
         self.to_rgbs = nn.ModuleList(PreparedToRGB(layer) for layer in images[: self._num_direct])
         self.levels = nn.ModuleList(
             StreamedLevel(up, conv, image)
@@ -175,40 +181,41 @@ class FastGenerator(nn.Module):
         return out
 
     def _forward_streamed(self, x: Tensor, band_rows: int | None, workers: Workers) -> Tensor:
-        sources, lowest = self._encode_streamed(x, band_rows, workers)
-        features = [self._encode(maps, self.stages) for maps in lowest]
-        w = self._code_together([of_face[-1] for of_face in features])
-        styles = self._styles(w)
-        levels = [cast(StreamedLevel, level) for level in self.levels]
-        high_styles = level_styles(levels, w)
-        first_style, _ = levels[0].up_modulation(w)
-        images = []
-        for face, own in enumerate(features):
-            low, rgb = self._decode([level.of_face(face) for level in styles], own[::-1])
-            maps, image = low[0].permute(1, 2, 0) * first_style[face], rgb[0]
-            for level, of_level in zip(levels, high_styles[face], strict=True):
-                image = level.to_rgb.enlarged(image[None])[0]
-                # Taken off the list, so that the features are freed when their level is done.
-                maps = level(maps, sources[face].pop(0), of_level, image, band_rows, workers)
-            images.append(image)
-        return torch.stack(images)
+        # Taken away while it is used, so that a call at the same time gets its own.
+        memory, self._memory = self._memory or self._new_memory(), None
+        image = torch.stack([self._restore_streamed(face, band_rows, workers, memory) for face in x])
+        self._memory = memory
+        return image
 
-    def _encode_streamed(
-        self, x: Tensor, band_rows: int | None, workers: Workers
-    ) -> tuple[list[list[GetRows]], list[Tensor]]:
-        """Each face's sources of features, coarse to fine, and what its first direct stage takes: (1, C, H, W) maps."""
+    def _new_memory(self) -> MapMemory:
+        """For the encoder's maps below the first level and the decoder's below the last."""
+        first = self.config.size // 2
+        sides = [side for side in self.config.sides if STREAMED_FROM_PX <= side <= first]
+        features = [(side, self.config.num_channels(side)) for side in reversed(sides)]
+        return MapMemory(features, [(side, 2 * self.config.num_channels(side)) for side in sides])
+
+    def _restore_streamed(
+        self, picture: Tensor, band_rows: int | None, workers: Workers, memory: MapMemory
+    ) -> Tensor:
+        """(3, S, S) -> (3, S, S)."""
         assert self.entry is not None
-        sources, lowest = [], []
-        for picture in x:
-            rows, side = self.entry.rows_of(picture), self.size
-            of_face = [rows]
-            for stage in self.streamed_stages:
-                rows = rows_of(stage(rows, side, band_rows, workers))
-                side //= 2
-                of_face.append(rows)
-            sources.append(of_face[::-1])
-            lowest.append(rows(0, side).permute(2, 0, 1)[None])
-        return sources, lowest
+        sources, side = [self.entry.rows_of(picture)], self.size
+        for stage, out in zip(self.streamed_stages, memory.features, strict=True):
+            stage(sources[-1], band_rows, workers, out)
+            sources.append(rows_of(out))
+            side //= 2
+        features = self._encode(sources[-1](0, side).permute(2, 0, 1)[None], self.stages)
+        w = self._code(features[-1])
+        low, rgb = self._decode(self._styles(w), features[::-1])
+        levels = [cast(StreamedLevel, level) for level in self.levels]
+        first_style, _ = levels[0].up_modulation(w)
+        maps, image = low[0].permute(1, 2, 0) * first_style[0], rgb[0]
+        places = [*zip(memory.levels, memory.spare, strict=True), (None, image.new_empty(0))]
+        for level, (out, spare), styles in zip(levels, places, level_styles(levels, w), strict=True):
+            image = level.to_rgb.enlarged(image[None])[0]
+            level(maps, sources.pop(), styles, image, band_rows, workers, out, spare)
+            maps = maps if out is None else out
+        return image
 
     @staticmethod
     def _encode(x: Tensor, stages: Iterable[nn.Module]) -> list[Tensor]:
@@ -326,29 +333,26 @@ def rows_of(maps: Tensor) -> GetRows:
     return lambda lo, hi: maps[lo:hi]
 
 
-def level_styles(levels: list[StreamedLevel], w: Tensor) -> list[list[LevelStyles]]:
-    """Each face's styles of each level, from (N, D) style codes."""
+def level_styles(levels: list[StreamedLevel], w: Tensor) -> list[LevelStyles]:
+    """A face's styles of each level, from its (1, D) style code."""
     up = [level.up_modulation(w) for level in levels]
     main = [level.modulation(w) for level in levels]
     images = [level.to_rgb.matrix(w) for level in levels]
     return [
-        [
-            LevelStyles(
-                up_gain=up[i][1][face],
-                style=main[i][0][face],
-                gain=main[i][1][face] * level.output_scales,
-                rgb=images[i][face],
-                next_style=up[i + 1][0][face] if i + 1 < len(levels) else None,
-            )
-            for i, level in enumerate(levels)
-        ]
-        for face in range(w.shape[0])
+        LevelStyles(
+            up_gain=up[i][1][0],
+            style=main[i][0][0],
+            gain=main[i][1][0] * level.output_scales,
+            rgb=images[i][0],
+            next_style=up[i + 1][0][0] if i + 1 < len(levels) else None,
+        )
+        for i, level in enumerate(levels)
     ]
 
 
 def is_best_streamed(config: GeneratorConfig, device: torch.device, half: torch.dtype | None) -> bool:
     """Whether a generator runs best in streamed levels: a wide one on a CPU in full precision."""
-    is_wide = config.num_channels(STREAMED_FROM_PX) >= STREAMED_FROM_CHANNELS
+    is_wide = config.num_channels(WIDE_AT_PX) >= WIDE_FROM_CHANNELS
     return device.type == "cpu" and half is None and is_wide
 
 
@@ -368,10 +372,8 @@ def peak_activation_mib(
     maps = {side: config.num_channels(side) * side**2 for side in config.sides}
     top = config.size
     if is_streamed:
-        features = sum(count for side, count in maps.items() if STREAMED_FROM_PX <= side < top)
-        # The level below the top has the largest input and outcome that exist whole.
-        level = 2 * maps[top // 2] + 2 * maps.get(top // 4, 0)
-        numbers = batch_size * features + level
+        # Of one face at a time: the level below the top with its input and its features, and every face's pictures.
+        numbers = 3 * maps[top // 2] + 2 * maps.get(top // 4, 0) + 6 * batch_size * top**2
         return numbers * bytes_per_number / 2**20 + 5 * torch.get_num_threads() * BAND_BYTES / 2**20
     needed: float = sum(maps.values()) + 5 * maps[top] + 2 * maps[top // 2]
     overlap_px = exact_overlap_px(config, is_streamed=False)

@@ -31,6 +31,7 @@ from gpen_core.models.layers import (
     ToRGB,
     filter_channels,
 )
+from gpen_core.models.packed import PackedConv
 
 HALF_LIMIT = 32768.0
 """Activations are kept within this in half precision: finite, and beyond all that a working network uses."""
@@ -71,15 +72,23 @@ class PreparedStage(nn.Module):
         self.register_buffer("weight", weight.to(dtype, memory_format=torch.channels_last))
         self.register_buffer("bias", (activation.bias * ACTIVATION_GAIN).to(dtype))
         self.padding = 0
+        self._packed: PackedConv | None = None
         if blurs:
             blur = cast(Blur, blurs[0])
             self.padding = blur.padding
             self.register_buffer("kernel", blur.kernel.to(dtype))
 
+    def pack(self) -> None:
+        """Give the weights away for what is fastest on a processor, one face at a time."""
+        self._packed = PackedConv(self.weight, self.bias, stride=self.stride)
+        self.weight = self.weight.new_empty(0)
+
     def forward(self, x: Tensor) -> Tensor:
         x = x.to(self.weight.dtype)
         if self.padding:
             x = filter_channels(x, self.kernel, self.padding)
+        if self._packed is not None:
+            return F.leaky_relu_(self._packed(x), LEAKY_SLOPE)
         return F.leaky_relu_(F.conv2d(x, self.weight, self.bias, stride=self.stride), LEAKY_SLOPE)
 
 
@@ -160,6 +169,16 @@ class PreparedStyledConv(nn.Module):
         self.register_buffer("bias", layer.activate.bias * ACTIVATION_GAIN)
         self.register_buffer("injection", layer.noise.weight[0] * ACTIVATION_GAIN)
         self.is_upsampling = conv.blur is not None
+        self._packed: PackedConv | None = None
+
+    def pack(self) -> None:
+        """Give the weights away for what is fastest on a processor, one face and few pixels at a time.
+
+        Doubling convolutions keep theirs: oneDNN's order of those cannot be undone.
+        """
+        if not self.is_upsampling:
+            self._packed = PackedConv(self.weight, padding=1)
+            self.weight = self.weight.new_empty(0)
 
     def forward(self, x: Tensor, scales: Scales, encoder_features: Tensor, memory: Memory | None = None) -> Tensor:
         """(N, I, H, W) maps, the scales that `modulation` gave, and (N, C, H, W) or (N, C, 2 H, 2 W) features.
@@ -168,20 +187,26 @@ class PreparedStyledConv(nn.Module):
         """
         dtype = self.weight.dtype
         style, gain = (scale.to(dtype) for scale in scales)
-        x, weight = x.to(dtype), self.weight
+        x = self._convolve(x.to(dtype), style)
+        if self.is_upsampling:
+            x = filter_channels(x, self.kernel, padding=1)
+        x = self._join(x, gain[:, :, None, None], encoder_features.to(dtype), memory or Memory())
+        if dtype.itemsize < 4:
+            x = x.clamp_(-HALF_LIMIT, HALF_LIMIT)
+        return F.leaky_relu_(x, LEAKY_SLOPE)
+
+    def _convolve(self, x: Tensor, style: Tensor) -> Tensor:
+        if self._packed is not None:
+            return self._packed(x * style[:, :, None, None])
+        weight = self.weight
         if x.shape[0] == 1 and x.numel() > weight.numel():
             # Of one face the weights can be scaled, which are fewer.
             weight = weight * (style[0, :, None, None, None] if self.is_upsampling else style[:, :, None, None])
         else:
             x = x * style[:, :, None, None]
         if self.is_upsampling:
-            x = filter_channels(F.conv_transpose2d(x, weight, stride=2), self.kernel, padding=1)
-        else:
-            x = F.conv2d(x, weight, padding=1)
-        x = self._join(x, gain[:, :, None, None], encoder_features.to(dtype), memory or Memory())
-        if dtype.itemsize < 4:
-            x = x.clamp_(-HALF_LIMIT, HALF_LIMIT)
-        return F.leaky_relu_(x, LEAKY_SLOPE)
+            return F.conv_transpose2d(x, weight, stride=2)
+        return F.conv2d(x, weight, padding=1)
 
     def _join(self, x: Tensor, gain: Tensor, features: Tensor, memory: Memory) -> Tensor:
         """Both kinds of channels, scaled and with their biases."""

@@ -27,6 +27,8 @@ from gpen_core.models.layers import (
     StyledConv,
     ToRGB,
 )
+from gpen_core.models.maps import Workspace
+from gpen_core.models.packed import GroupedProduct
 from gpen_core.models.prepared import Modulation, PreparedToRGB
 from gpen_core.models.winograd import OUTPUT_SCALES, TILE_PX, WinogradConv, transform_weights
 from gpen_core.models.workers import Workers
@@ -37,6 +39,8 @@ CACHE_BYTES = 1 << 20
 """Element-wise steps work on about this much at a time: a core's second-level cache."""
 BAND_BYTES = 4 << 20
 """A band takes about this much, unless a height is asked for."""
+LEAST_BAND_PX = 2048
+"""Of a band, however wide the maps: each goes through all the weights."""
 STRIP_TILES = 64
 """Tiles of a Winograd strip at least: enough rows for its matrix products to be efficient."""
 STRIP_VALUES = 1 << 14
@@ -63,13 +67,14 @@ def blur_across(x: Tensor, out: Tensor, scratch: Tensor) -> None:
 
 def band_height(side: int, channels: int) -> int:
     """Rows of a band by default: a power of two."""
-    return max(TILE_PX, min(side, 1 << (BAND_BYTES // (4 * side * channels)).bit_length() - 1))
+    rows = max(LEAST_BAND_PX // side, BAND_BYTES // (4 * side * channels), TILE_PX)
+    return min(side, 1 << rows.bit_length() - 1)
 
 
-def strip_height(side: int, channels: int) -> int:
-    """Rows of a strip that a Winograd convolution of `channels` inputs works on: a power of two."""
+def strip_height(side: int, channels: int, num_threads: int) -> int:
+    """Rows of a strip that a Winograd convolution of `channels` inputs works on: a power of two, one for each thread."""
     tiles = max(STRIP_TILES, STRIP_VALUES // channels)
-    return max(TILE_PX, min(side, 1 << (tiles * TILE_PX**2 // side).bit_length() - 1))
+    return max(TILE_PX, 1 << (min(side // num_threads, tiles * TILE_PX**2 // side)).bit_length() - 1)
 
 
 def rows_in_cache(row: Tensor) -> int:
@@ -118,11 +123,11 @@ class StreamedStage(nn.Module):
         self.register_buffer("weight", weight.contiguous(memory_format=torch.channels_last))
         self.register_buffer("bias", activation.bias * ACTIVATION_GAIN)
 
-    def forward(self, source: GetRows, side: int, band_rows: int | None, workers: Workers) -> Tensor:
-        """The rows of a map of `side` px -> (side / 2, side / 2, O)."""
-        half = side // 2
+    def forward(self, source: GetRows, band_rows: int | None, workers: Workers, out: Tensor) -> None:
+        """Fill `out`, (S / 2, S / 2, O), from the rows of a map of S px."""
+        half = out.shape[0]
+        side = 2 * half
         band_rows = band_rows or band_height(side, self.weight.shape[1])
-        out = self.weight.new_empty(half, half, self.weight.shape[0])
 
         def work(start: int, end: int) -> None:
             for lo in range(start, end, band_rows):
@@ -131,7 +136,6 @@ class StreamedStage(nn.Module):
                 out[lo:hi] = leaky_relu_(rows)[0].permute(1, 2, 0)
 
         workers.share(work, half, multiple_of=1)
-        return out
 
     def _blurred(self, source: GetRows, side: int, lo: int, hi: int) -> Tensor:
         """What rows lo to hi of the outcome are made of: (1, I, 2 (hi - lo) + 1, side + 1)."""
@@ -180,8 +184,6 @@ class StreamedLevel(nn.Module):
     up_bias: Tensor
     """(2 C)."""
     up_injection: Tensor
-    weight: Tensor
-    """(36, 2 C, C), transformed."""
     bias: Tensor
     """(2 C)."""
     injection: Tensor
@@ -199,7 +201,8 @@ class StreamedLevel(nn.Module):
         self.register_buffer("up_weight", up_weight.contiguous(memory_format=torch.channels_last))
         self.register_buffer("up_bias", up.activate.bias * ACTIVATION_GAIN)
         self.register_buffer("up_injection", up.noise.weight * ACTIVATION_GAIN)
-        self.register_buffer("weight", transform_weights(conv.conv.weight[0] * conv.conv.weight_gain))
+        # No buffer: in oneDNN's order it belongs to the processor.
+        self.product = GroupedProduct(transform_weights(conv.conv.weight[0] * conv.conv.weight_gain))
         self.register_buffer("bias", conv.activate.bias * ACTIVATION_GAIN)
         self.register_buffer("injection", conv.noise.weight * ACTIVATION_GAIN)
         scales = torch.tensor(OUTPUT_SCALES)
@@ -213,7 +216,9 @@ class StreamedLevel(nn.Module):
         rgb: Tensor,
         band_rows: int | None,
         workers: Workers,
-    ) -> Tensor:
+        out: Tensor | None,
+        spare: Tensor,
+    ) -> None:
         """One face's level.
 
         Args:
@@ -223,55 +228,54 @@ class StreamedLevel(nn.Module):
             rgb: (3, S, S) image of the levels below, to which this level's is added in place.
             band_rows: rows worked on at a time, a power of two from 4 up; None chooses.
             workers: share the rows.
-
-        Returns:
-            (S, S, 2 C) maps, scaled by the next level's first style; empty where there is none.
+            out: (S, S, 2 C), to be filled with the level's maps, scaled by the next level's first style; None at the
+                top, where they are needed for the image only.
+            spare: flat memory for buffers.
         """
-        side, channels = 2 * below.shape[0], self.weight.shape[2]
+        side, channels = 2 * below.shape[0], self.product.num_out
         band_rows = min(band_rows or band_height(side, 2 * channels), side)
-        strip_rows = min(band_rows, strip_height(side, 2 * channels))
-        is_top = styles.next_style is None
-        out = below.new_empty(0 if is_top else side, side, 2 * channels)
+        strip_rows = min(band_rows, strip_height(side, 2 * channels, workers.num_threads))
 
         def work(start: int, end: int) -> None:
-            conv = WinogradConv(self.weight, side, strip_rows // TILE_PX)
-            middle = below.new_zeros(min(band_rows, end - start) + 2, side + 2, 2 * channels)
-            own_strip = below.new_empty(strip_rows if is_top else 0, side, 2 * channels)
-            doubling = DoublingConv(below, self.up_weight, min(band_rows, end - start))
+            workspace = Workspace(spare[len(spare) * start // side : len(spare) * end // side])
+            conv = WinogradConv(self.product, side, strip_rows // TILE_PX, workspace)
+            middle = workspace.take(min(band_rows, end - start) + 2, side + 2, 2 * channels).zero_()
+            own_strip = workspace.take(strip_rows if out is None else 0, side, 2 * channels)
+            doubling = DoublingConv(below, self.up_weight, min(band_rows, end - start), workspace)
             # `middle` holds a band with a row more on each side, the last two rows of one being the first of the next.
             skipped = 0 if start else 1
             first = start - 1 + skipped
-            self._fill(middle[skipped:2], doubling.start(start)[skipped:], first, features, styles)
+            own = features(first, start + 1)
+            self._fill(middle[skipped:2], doubling.start(start)[skipped:], own, styles)
             for lo in range(start, end, band_rows):
                 hi = min(lo + band_rows, end)
                 if lo > start:
                     middle[:2] = middle[-2:].clone()
-                num_new = min(hi + 1, side) - lo - 1
-                self._fill(middle[2 : 2 + num_new], doubling.advance(lo, hi), lo + 1, features, styles)
+                own = features(lo, min(hi + 1, side))
+                num_new = len(own) - 1
+                self._fill(middle[2 : 2 + num_new], doubling.advance(lo, hi), own[1:], styles)
                 middle[2 + num_new : hi - lo + 2].zero_()
                 for row in range(lo, hi, strip_rows):
                     rows = slice(row, row + strip_rows)
-                    strip = own_strip if is_top else out[rows]
+                    strip = own_strip if out is None else out[rows]
                     convolved = conv(middle[row - lo : row - lo + strip_rows + 2])
-                    self._activate(strip, convolved, features(row, row + strip_rows), styles)
+                    self._activate(strip, convolved, own[row - lo : row - lo + strip_rows], styles)
                     rgb[:, rows] += self._colors(strip, styles)
                     if styles.next_style is not None:
                         strip.mul_(styles.next_style)
 
         workers.share(work, side, multiple_of=strip_rows)
-        return out
 
-    def _fill(self, middle: Tensor, doubled: Tensor, first: int, features: GetRows, styles: LevelStyles) -> None:
-        """Write the first convolution's answer from row `first` on into (R, S + 2, 2 C) rows, but for their ends.
+    def _fill(self, middle: Tensor, doubled: Tensor, features: Tensor, styles: LevelStyles) -> None:
+        """Write the first convolution's answer into rows of the map with a pixel more at each end, which is not written.
 
         Args:
-            middle: where to.
-            doubled: (R + 3, S + 1, C), what `DoublingConv` gave, from row first - 1 on.
-            first: number of the first row.
-            features: the encoder's features of this level.
+            middle: (R, S + 2, 2 C), where to.
+            doubled: (R + 3, S + 1, C), what `DoublingConv` gave, from one row earlier on.
+            features: (R, S, C), the encoder's.
             styles: this level's.
         """
-        side, channels = middle.shape[1] - 2, self.weight.shape[2]
+        side, channels = middle.shape[1] - 2, self.product.num_out
         bias, feature_bias = self.up_bias.chunk(2)
         num_rows = min(rows_in_cache(middle[0]), middle.shape[0])
         down = doubled.new_zeros(num_rows, side + 3, channels)
@@ -284,12 +288,11 @@ class StreamedLevel(nn.Module):
             blur_across(down[:count], across[:count], scratch[:count, :-3])
             out = middle[row : row + count, 1:-1]
             torch.addcmul(bias, across[:count], styles.up_gain, out=out[..., :channels])
-            own = features(first + row, first + row + count)
-            torch.addcmul(feature_bias, own, self.up_injection, out=out[..., channels:])
+            torch.addcmul(feature_bias, features[row : row + count], self.up_injection, out=out[..., channels:])
             leaky_relu_(out).mul_(styles.style)
 
     def _activate(self, strip: Tensor, convolved: Tensor, features: Tensor, styles: LevelStyles) -> None:
-        channels = self.weight.shape[2]
+        channels = self.product.num_out
         bias, feature_bias = self.bias.chunk(2)
         tiles = strip.view(*convolved.shape[:-1], 2 * channels)
         torch.addcmul(bias, convolved, styles.gain, out=tiles[..., :channels])

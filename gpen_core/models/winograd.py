@@ -17,6 +17,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gpen_core.models.maps import Workspace
+from gpen_core.models.packed import GroupedProduct
+
 TILE_PX = 4
 """Outputs of one tile in each direction; it reads TILE_PX + 2 inputs."""
 NUM_POINTS = 6
@@ -82,25 +85,33 @@ def invert(m: Sequence[Tensor], out: Sequence[Tensor], scratch: Sequence[Tensor]
 class WinogradConv:
     """The convolution of one layer on strips of one width."""
 
-    def __init__(self, weight: Tensor, width: int, num_tile_rows: int) -> None:
+    def __init__(self, product: GroupedProduct, width: int, num_tile_rows: int, workspace: Workspace) -> None:
         """Make the buffers.
 
         Args:
-            weight: what `transform_weights` gave.
+            product: of what `transform_weights` gave.
             width: of the outputs in px, a multiple of TILE_PX.
             num_tile_rows: rows of tiles in a strip, TILE_PX rows of outputs each.
+            workspace: where the buffers come from.
         """
-        _, in_channels, out_channels = weight.shape
+        in_channels, out_channels = product.num_in, product.num_out
         rows, columns = num_tile_rows, width // TILE_PX
         self.num_rows = rows * TILE_PX
-        self._weight = weight
-        self._columns = columns
-        new = weight.new_empty
-        self._down = new(NUM_POINTS, rows, width + 2, in_channels)
-        self._values = new(NUM_POINTS, NUM_POINTS, rows, columns, in_channels)
-        self._products = new(NUM_POINTS**2, rows * columns, out_channels)
-        self._up = new(TILE_PX, NUM_POINTS, rows, columns, out_channels)
+        self._product = product
+        new = workspace.take
+        down = new(NUM_POINTS, rows, width + 2, in_channels)
+        up = new(TILE_PX, NUM_POINTS, rows, columns, out_channels)
+        self._values = new(rows, columns, NUM_POINTS**2, in_channels)
         self._out = new(rows, TILE_PX, columns, TILE_PX, out_channels)
+        # What the steps read and write, taken apart once and not at every call.
+        self._down = down.unbind()
+        end = TILE_PX * (columns - 1) + 1
+        self._across = [down[:, :, j : j + end : TILE_PX] for j in range(NUM_POINTS)]
+        by_point = self._values.unflatten(2, (NUM_POINTS, NUM_POINTS)).permute(2, 3, 0, 1, 4)
+        self._by_point = by_point.unbind(1)
+        self._up = up.unbind()
+        self._up_across = up.unbind(1)
+        self._outputs = [self._out[:, :, :, j].transpose(0, 1) for j in range(TILE_PX)]
         self._scratch_down = new(4, rows, width + 2, in_channels).unbind()
         self._scratch_across = new(4, NUM_POINTS, rows, columns, in_channels).unbind()
         self._scratch_up = new(4, NUM_POINTS, rows, columns, out_channels).unbind()
@@ -117,19 +128,10 @@ class WinogradConv:
             (second and fourth dimension). The next call overwrites it.
         """
         end = padded.shape[0] - NUM_POINTS + 1
-        transform_inputs(
-            [padded[j : j + end : TILE_PX] for j in range(NUM_POINTS)], self._down.unbind(), self._scratch_down
-        )
-        end = TILE_PX * (self._columns - 1) + 1
-        transform_inputs(
-            [self._down[:, :, j : j + end : TILE_PX] for j in range(NUM_POINTS)],
-            self._values.unbind(1),
-            self._scratch_across,
-        )
-        values = self._values.view(NUM_POINTS**2, -1, self._values.shape[-1])
-        torch.bmm(values, self._weight, out=self._products)
-        products = self._products.view(NUM_POINTS, *self._up.shape[1:])
-        invert(products.unbind(), self._up.unbind(), self._scratch_up)
-        outputs = [self._out[:, :, :, j].transpose(0, 1) for j in range(TILE_PX)]
-        invert(self._up.unbind(1), outputs, self._scratch_out)
+        rows = [padded[j : j + end : TILE_PX] for j in range(NUM_POINTS)]
+        transform_inputs(rows, self._down, self._scratch_down)
+        transform_inputs(self._across, self._by_point, self._scratch_across)
+        products = self._product(self._values).unflatten(2, (NUM_POINTS, NUM_POINTS)).permute(2, 3, 0, 1, 4)
+        invert(products.unbind(), self._up, self._scratch_up)
+        invert(self._up_across, self._outputs, self._scratch_out)
         return self._out

@@ -17,13 +17,13 @@ class Workers:
     """As many threads as torch may use here, for as long as the `with` block lasts; none where it may use one."""
 
     def __init__(self) -> None:
-        self._num_threads = torch.get_num_threads()
+        self.num_threads = torch.get_num_threads()
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
-        if self._num_threads > 1:
+        if self.num_threads > 1:
             # torch keeps the number for the calling thread, and as the first number of threads yet to come.
-            self._pool = ThreadPoolExecutor(self._num_threads, initializer=torch.set_num_threads, initargs=(1,))
+            self._pool = ThreadPoolExecutor(self.num_threads, initializer=torch.set_num_threads, initargs=(1,))
         return self
 
     def __exit__(
@@ -31,7 +31,7 @@ class Workers:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(self._num_threads)
+            torch.set_num_threads(self.num_threads)
 
     def share(self, work: Callable[[int, int], None], num_rows: int, multiple_of: int) -> None:
         """Call `work(start, end)` for consecutive shares of `num_rows` rows, side by side.
@@ -44,7 +44,7 @@ class Workers:
         if self._pool is None:
             work(0, num_rows)
             return
-        share = -(-num_rows // (self._num_threads * multiple_of)) * multiple_of
+        share = -(-num_rows // (self.num_threads * multiple_of)) * multiple_of
         jobs = [
             self._pool.submit(_without_gradients, work, start, min(start + share, num_rows))
             for start in range(0, num_rows, share)

@@ -47,7 +47,7 @@ def difference(one, other, x) -> float:
 def test_it_is_the_same_function(size, channel_multiplier, narrow, is_streamed):
     plain = random_generator(size, channel_multiplier, narrow)
     fast = FastGenerator(plain, is_streamed=is_streamed)
-    assert fast.is_streamed == (is_streamed and size >= 64)
+    assert fast.is_streamed == (is_streamed and size >= 32)
     assert difference(plain, fast, random_faces(2 if size <= 256 else 1, size)) < 1e-4
 
 

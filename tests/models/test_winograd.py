@@ -4,13 +4,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from gpen_core.models.maps import Workspace
+from gpen_core.models.packed import GroupedProduct
 from gpen_core.models.winograd import OUTPUT_SCALES, WinogradConv, transform_weights
 
 
 def winograd(x: torch.Tensor, weight: torch.Tensor, num_tile_rows: int) -> torch.Tensor:
     """(H, W, I) -> (H, W, O), strip by strip."""
     height, width, _ = x.shape
-    conv = WinogradConv(transform_weights(weight), width, num_tile_rows)
+    conv = WinogradConv(GroupedProduct(transform_weights(weight)), width, num_tile_rows, Workspace(torch.empty(0)))
     scales = torch.tensor(OUTPUT_SCALES)
     padded = F.pad(x, (0, 0, 1, 1, 1, 1))
     strips = [
