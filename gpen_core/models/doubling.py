@@ -7,7 +7,6 @@ neighbours and add up.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 

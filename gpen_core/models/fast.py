@@ -194,15 +194,13 @@ class FastGenerator(nn.Module):
         features = [(side, self.config.num_channels(side)) for side in reversed(sides)]
         return MapMemory(features, [(side, 2 * self.config.num_channels(side)) for side in sides])
 
-    def _restore_streamed(
-        self, picture: Tensor, band_rows: int | None, workers: Workers, memory: MapMemory
-    ) -> Tensor:
+    def _restore_streamed(self, picture: Tensor, band_rows: int | None, workers: Workers, memory: MapMemory) -> Tensor:
         """(3, S, S) -> (3, S, S)."""
         assert self.entry is not None
         sources, side = [self.entry.rows_of(picture)], self.size
-        for stage, out in zip(self.streamed_stages, memory.features, strict=True):
-            stage(sources[-1], band_rows, workers, out)
-            sources.append(rows_of(out))
+        for stage, features_out in zip(self.streamed_stages, memory.features, strict=True):
+            stage(sources[-1], band_rows, workers, features_out)
+            sources.append(rows_of(features_out))
             side //= 2
         features = self._encode(sources[-1](0, side).permute(2, 0, 1)[None], self.stages)
         w = self._code(features[-1])

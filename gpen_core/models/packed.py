@@ -23,7 +23,8 @@ OPERATORS = ("_reorder_convolution_weight", "_convolution_pointwise")
 
 def can_pack() -> bool:
     """Whether torch was built with oneDNN and offers its operators."""
-    return torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in OPERATORS)
+    is_built = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+    return is_built and all(hasattr(torch.ops.mkldnn, name) for name in OPERATORS)
 
 
 class PackedConv:

@@ -72,9 +72,10 @@ def band_height(side: int, channels: int) -> int:
 
 
 def strip_height(side: int, channels: int, num_threads: int) -> int:
-    """Rows of a strip that a Winograd convolution of `channels` inputs works on: a power of two, one for each thread."""
+    """Rows that a Winograd convolution of `channels` inputs works on: a power of two, a strip a thread at least."""
     tiles = max(STRIP_TILES, STRIP_VALUES // channels)
-    return max(TILE_PX, 1 << (min(side // num_threads, tiles * TILE_PX**2 // side)).bit_length() - 1)
+    wanted = min(side // num_threads, tiles * TILE_PX**2 // side)
+    return max(TILE_PX, 1 << wanted.bit_length() - 1)
 
 
 def rows_in_cache(row: Tensor) -> int:
@@ -127,27 +128,30 @@ class StreamedStage(nn.Module):
         """Fill `out`, (S / 2, S / 2, O), from the rows of a map of S px."""
         half = out.shape[0]
         side = 2 * half
-        band_rows = band_rows or band_height(side, self.weight.shape[1])
+        band_rows = band_rows or band_height(side, 2 * self.weight.shape[1])
 
         def work(start: int, end: int) -> None:
+            in_channels = self.weight.shape[1]
+            padded = self.weight.new_zeros(2 * band_rows + 4, side + 4, in_channels)
+            blurred = self.weight.new_empty(2 * band_rows + 1, side + 1, in_channels)
             for lo in range(start, end, band_rows):
-                hi = min(lo + band_rows, end)
-                rows = F.conv2d(self._blurred(source, side, lo, hi), self.weight, self.bias, stride=2)
-                out[lo:hi] = leaky_relu_(rows)[0].permute(1, 2, 0)
+                count = min(band_rows, end - lo)
+                self._read(source, 2 * lo - 2, padded[: 2 * count + 4])
+                self._blur(padded[: 2 * count + 4], blurred[: 2 * count + 1])
+                maps = blurred[: 2 * count + 1].permute(2, 0, 1)[None]
+                rows = F.conv2d(maps, self.weight, self.bias, stride=2)
+                out[lo : lo + count] = leaky_relu_(rows)[0].permute(1, 2, 0)
 
         workers.share(work, half, multiple_of=1)
 
-    def _blurred(self, source: GetRows, side: int, lo: int, hi: int) -> Tensor:
-        """What rows lo to hi of the outcome are made of: (1, I, 2 (hi - lo) + 1, side + 1)."""
-        # Row r reads blurred rows 2 r to 2 r + 2, and blurred row b reads rows b - 2 to b + 1.
-        first, last = 2 * lo - 2, 2 * hi + 2
-        start, end = max(first, 0), min(last, side)
-        in_channels = self.weight.shape[1]
-        padded = self.weight.new_zeros(last - first, side + 4, in_channels)
-        padded[start - first : end - first, 2 : side + 2] = source(start, end)
-        blurred = self.weight.new_empty(2 * (hi - lo) + 1, side + 1, in_channels)
-        self._blur(padded, blurred)
-        return blurred.permute(2, 0, 1)[None]
+    @staticmethod
+    def _read(source: GetRows, first: int, padded: Tensor) -> None:
+        """The map's rows from `first` on, zero outside it: what row r of the outcome reads starts at 2 r - 2."""
+        side = padded.shape[1] - 4
+        start, end = max(first, 0), min(first + len(padded), side)
+        padded[: start - first].zero_()
+        padded[end - first :].zero_()
+        padded[start - first : end - first, 2:-2] = source(start, end)
 
     @staticmethod
     def _blur(padded: Tensor, blurred: Tensor) -> None:
@@ -267,7 +271,7 @@ class StreamedLevel(nn.Module):
         workers.share(work, side, multiple_of=strip_rows)
 
     def _fill(self, middle: Tensor, doubled: Tensor, features: Tensor, styles: LevelStyles) -> None:
-        """Write the first convolution's answer into rows of the map with a pixel more at each end, which is not written.
+        """Write the first convolution's answer into rows with a pixel more at each end, which is left as it is.
 
         Args:
             middle: (R, S + 2, 2 C), where to.

@@ -107,7 +107,7 @@ class WinogradConv:
         self._down = down.unbind()
         end = TILE_PX * (columns - 1) + 1
         self._across = [down[:, :, j : j + end : TILE_PX] for j in range(NUM_POINTS)]
-        by_point = self._values.unflatten(2, (NUM_POINTS, NUM_POINTS)).permute(2, 3, 0, 1, 4)
+        by_point = _by_point(self._values)
         self._by_point = by_point.unbind(1)
         self._up = up.unbind()
         self._up_across = up.unbind(1)
@@ -131,7 +131,13 @@ class WinogradConv:
         rows = [padded[j : j + end : TILE_PX] for j in range(NUM_POINTS)]
         transform_inputs(rows, self._down, self._scratch_down)
         transform_inputs(self._across, self._by_point, self._scratch_across)
-        products = self._product(self._values).unflatten(2, (NUM_POINTS, NUM_POINTS)).permute(2, 3, 0, 1, 4)
+        products = _by_point(self._product(self._values))
         invert(products.unbind(), self._up, self._scratch_up)
         invert(self._up_across, self._outputs, self._scratch_out)
         return self._out
+
+
+def _by_point(values: Tensor) -> Tensor:
+    """(R, C, 36, I) -> (6, 6, R, C, I): by the points down the rows, and across them."""
+    rows, columns, _, channels = values.shape
+    return values.view(rows, columns, NUM_POINTS, NUM_POINTS, channels).permute(2, 3, 0, 1, 4)

@@ -182,10 +182,10 @@ PUBLISHED = {
         (512, False, 1, 64, 2, 112),
         (1024, False, 1, 0, 4, 1022),
         (1024, False, 1, 64, 4, 325),
-        (256, True, 1, 0, 4, 40),
-        (512, True, 1, 0, 4, 163),
-        (512, True, 2, 0, 4, 234),
-        (1024, True, 1, 0, 4, 293),
+        (256, True, 1, 0, 4, 38),
+        (512, True, 1, 0, 4, 157),
+        (512, True, 2, 0, 4, 160),
+        (1024, True, 1, 0, 4, 291),
     ],
 )
 def test_the_estimated_memory_is_near_what_was_counted(
