@@ -70,6 +70,7 @@ class FastGenerator(nn.Module):
         if is_streamed is None:
             is_streamed = is_best_streamed(self.config, device, half)
         self._memory: MapMemory | None = None
+        self._direct_memory: Memory | None = None
         self.is_streamed = is_streamed and self.config.size >= STREAMED_FROM_PX
         first_streamed = STREAMED_FROM_PX if self.is_streamed else 2 * self.config.size
         self._num_direct = sum(side < first_streamed for side in self.config.sides)
@@ -151,12 +152,16 @@ class FastGenerator(nn.Module):
         """One face after the other: the maps of several leave a processor's cache. They share the linear layers."""
         features = [self._encode(face, self.stages) for face in x[:, None]]
         styles = self._styles(self._code_together([of_face[-1] for of_face in features]))
-        memory = Memory(features[0][0], 2 * self.config.num_channels(self.size) * self.size**2)
+        if self._direct_memory is None:
+            self._direct_memory = Memory(2 * features[0][0].numel() * features[0][0].element_size())
+        # Taken away while it is used, so that a call at the same time gets its own.
+        memory, self._direct_memory = self._direct_memory, None
         images = []
         for face in range(x.shape[0]):
             own = [level.of_face(face) for level in styles]
             # Taken off the list, so that the features are freed when their face is done.
             images.append(self._decode(own, features.pop(0)[::-1], memory)[1])
+        self._direct_memory = memory
         return torch.cat(images)
 
     def _forward_tiled(self, x: Tensor, tile_px: int, overlap_px: int) -> Tensor:

@@ -125,21 +125,27 @@ class Modulation(nn.Module):
 
 
 class Memory:
-    """Where the maps of one layer after the other live in turn; new memory each time where nothing is held.
+    """Where the maps of one layer after the other live in turn; new memory each time where too little is held.
 
     Memory used again costs nothing; the system's costs more than what is written into it.
     """
 
-    def __init__(self, like: Tensor | None = None, num_values: int = 0) -> None:
-        """Hold two pieces of `num_values` numbers of the kind that `like` holds, or nothing."""
-        self._pieces = [] if like is None else [like.new_empty(num_values) for _ in range(2)]
+    def __init__(self, num_bytes: int = 0) -> None:
+        """Hold two pieces of a processor's memory, or nothing."""
+        # No inference tensors, which could not be written outside inference mode later on.
+        with torch.inference_mode(False):
+            self._pieces = [torch.empty(num_bytes, dtype=torch.uint8) for _ in range(2)]
 
     def twice_the_channels_of(self, maps: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, 2 C, H, W) without values, channels last."""
         n, channels, height, width = maps.shape
         self._pieces.reverse()
-        flat = self._pieces[0] if self._pieces else maps.new_empty(2 * maps.numel())
-        return flat[: 2 * maps.numel()].view(n, height, width, 2 * channels).permute(0, 3, 1, 2)
+        num_bytes = 2 * maps.numel() * maps.element_size()
+        if num_bytes <= len(self._pieces[0]):
+            flat = self._pieces[0][:num_bytes].view(maps.dtype)
+        else:
+            flat = maps.new_empty(2 * maps.numel())
+        return flat.view(n, height, width, 2 * channels).permute(0, 3, 1, 2)
 
 
 class PreparedStyledConv(nn.Module):
