@@ -10,6 +10,7 @@ sorted anew should that change.
 
 from __future__ import annotations
 
+import platform
 import threading
 from collections.abc import Sequence
 from typing import Any, cast
@@ -22,7 +23,9 @@ OPERATORS = ("_reorder_convolution_weight", "_convolution_pointwise")
 
 
 def can_pack() -> bool:
-    """Whether torch was built with oneDNN and offers its operators."""
+    """Whether torch was built with oneDNN and offers its operators, on a processor where that was measured to pay."""
+    if platform.machine().lower() not in {"x86_64", "amd64"}:
+        return False
     is_built = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
     return is_built and all(hasattr(torch.ops.mkldnn, name) for name in OPERATORS)
 
