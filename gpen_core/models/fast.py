@@ -152,10 +152,9 @@ class FastGenerator(nn.Module):
         """One face after the other: the maps of several leave a processor's cache. They share the linear layers."""
         features = [self._encode(face, self.stages) for face in x[:, None]]
         styles = self._styles(self._code_together([of_face[-1] for of_face in features]))
-        if self._direct_memory is None:
-            self._direct_memory = Memory(2 * features[0][0].numel() * features[0][0].element_size())
+        largest = features[0][0]
         # Taken away while it is used, so that a call at the same time gets its own.
-        memory, self._direct_memory = self._direct_memory, None
+        memory, self._direct_memory = self._direct_memory or Memory(2 * largest.nbytes), None
         images = []
         for face in range(x.shape[0]):
             own = [level.of_face(face) for level in styles]
