@@ -20,8 +20,8 @@ from gpen_core.evaluation.degrade import LEVELS
 from gpen_core.types import Pixels
 from training import validation
 from training.config import TrainingConfig, config_from
-from training.data import DegradedPortraits, read_portraits, to_network
-from training.train import ENDLESS, NUM_FITTING, Trainer, read_validation
+from training.data import DegradedPortraits, to_network
+from training.train import ENDLESS, NUM_FITTING, Trainer, read_training, read_validation
 
 COLUMNS = ("parameters", "samples", "ms", *LEVELS, "mean")
 
@@ -90,8 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figures: dict[str, dict[str, Any]] = {}
     for name in names:
         config = variants[name]
-        folder = options.data / "train" if (options.data / "train").is_dir() else options.data
-        portraits = read_portraits(folder, config.size)
+        portraits = read_training(options.data, config)
         unseen = read_validation(options.data, portraits, config)
         figures[name] = train_at_cost(config, portraits, unseen, options.cpu_seconds)
         print(table({name: figures[name]}).splitlines()[-1], flush=True)

@@ -239,7 +239,7 @@ class Reporter:
 def run(trainer: Trainer, data: Path, out: Path, minutes: float | None) -> None:
     """Train until the schedule ends."""
     config, team = trainer.config, trainer.team
-    portraits = read_portraits(data / "train" if (data / "train").is_dir() else data, config.size)
+    portraits = read_training(data, config)
     reporter = None
     if team.is_first:
         reporter = Reporter(trainer, read_validation(data, portraits, config), out)
@@ -259,6 +259,11 @@ def run(trainer: Trainer, data: Path, out: Path, minutes: float | None) -> None:
                 reporter.report()
         if is_last:
             return
+
+
+def read_training(data: Path, config: TrainingConfig) -> list[Pixels]:
+    """The folder `train` inside, else the folder itself."""
+    return read_portraits(data / "train" if (data / "train").is_dir() else data, config.size)
 
 
 def read_validation(data: Path, portraits: list[Pixels], config: TrainingConfig) -> list[Pixels]:

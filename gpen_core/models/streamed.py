@@ -72,10 +72,10 @@ def band_height(side: int, channels: int) -> int:
 
 
 def strip_height(side: int, channels: int, num_threads: int) -> int:
-    """Rows that a Winograd convolution of `channels` inputs works on: a power of two, a strip a thread at least."""
+    """Rows that a Winograd convolution of `channels` inputs works on: a power of two, few enough for all threads."""
     tiles = max(STRIP_TILES, STRIP_VALUES // channels)
-    wanted = min(side // num_threads, tiles * TILE_PX**2 // side)
-    return max(TILE_PX, 1 << wanted.bit_length() - 1)
+    rows = max(TILE_PX, min(side // num_threads, tiles * TILE_PX**2 // side))
+    return 1 << rows.bit_length() - 1
 
 
 def rows_in_cache(row: Tensor) -> int:

@@ -82,7 +82,7 @@ def test_tiles_with_a_smaller_overlap_are_near(overlap_px):
     assert (answer - expected).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("num_threads", [1, 2, 3])
+@pytest.mark.parametrize("num_threads", [1, 2, 3, 40])
 def test_any_number_of_threads_gives_the_same_pixels_and_is_left_as_it_was(num_threads):
     before = torch.get_num_threads()
     fast = FastGenerator(random_generator(128), is_streamed=True)
