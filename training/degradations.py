@@ -63,11 +63,12 @@ def degrade_randomly(pixels: Pixels, rng: Rng) -> Pixels:
 
 
 def jitter_colour(image: FloatArray, rng: Rng) -> FloatArray:
-    """Slightly other exposure, contrast, white balance and saturation."""
-    gain = rng.uniform(0.85, 1.1) * rng.uniform(0.95, 1.05, 3)
-    gray = luma(to_levels(image))[..., None]
-    saturated = gray + (image - gray) * rng.uniform(0.7, 1.2)
-    return _float(np.clip((saturated - 128.0) * rng.uniform(0.85, 1.1) + 128.0, 0, 255) * gain)
+    """Other exposure, gamma, contrast, white balance and saturation."""
+    gain = rng.uniform(0.8, 1.1) * rng.uniform(0.93, 1.07, 3)
+    bent = 255.0 * (np.clip(image, 0, 255) / 255.0) ** np.exp(rng.uniform(-0.25, 0.25))
+    gray = luma(to_levels(_float(bent)))[..., None]
+    saturated = gray + (bent - gray) * rng.uniform(0.6, 1.3)
+    return _float(np.clip((saturated - 128.0) * rng.uniform(0.8, 1.12) + 128.0, 0, 255) * gain)
 
 
 def keep_colour(image: FloatArray, rng: Rng) -> FloatArray:

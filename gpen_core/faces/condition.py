@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from gpen_core.faces.align import similarity_scale
 from gpen_core.faces.mask import EllipseMask
 from gpen_core.photo.color import luma
-from gpen_core.types import Affine, FaceCondition, FloatArray, Pixels
+from gpen_core.types import Affine, FaceCondition, Pixels
 
 BAND_SIGMAS_PX = (0.7, 1.4, 2.8, 5.6)
 """Gaussians whose differences cut the crop into four octaves, fine to coarse."""
@@ -35,21 +36,17 @@ def measure_condition(crop: Pixels, restored: Pixels, template: str) -> FaceCond
     Noise after Immerkaer, "Fast noise variance estimation", CVIU 1996.
     """
     region = _face_region(template, crop.shape[0])
+    num_pixels = cv2.countNonZero(region)
     brightness = luma(crop)
     curvature = cv2.filter2D(brightness, -1, NOISE_KERNEL)
-    noise = float(np.sqrt(np.pi / 2) / 6 * np.abs(curvature[region]).mean())
-    bands: list[float] = []
-    finer: npt.NDArray[np.float32] = brightness.astype(np.float32)
-    evenness = 0.0
-    for sigma in BAND_SIGMAS_PX:
-        coarser = np.asarray(cv2.GaussianBlur(brightness, (0, 0), sigma), dtype=np.float32)
-        if not bands:
-            fine = np.abs(finer - coarser)[region]
-            evenness = float(np.median(fine)) / max(_rms(fine), 1e-6)
-        bands.append(_rms((finer - coarser)[region]))
-        finer = coarser
-    change = _rms((restored.astype(np.float32) - crop)[region])
-    return FaceCondition(noise=noise, bands=tuple(bands), change=change, evenness=evenness)
+    noise = float(np.sqrt(np.pi / 2) / 6 * cv2.norm(curvature, cv2.NORM_L1, region) / num_pixels)
+    smoothed = [brightness, *(cv2.GaussianBlur(brightness, (0, 0), sigma) for sigma in BAND_SIGMAS_PX)]
+    root = float(np.sqrt(num_pixels))
+    bands = tuple(cv2.norm(fine, coarse, cv2.NORM_L2, region) / root for fine, coarse in pairwise(smoothed))
+    finest = cv2.absdiff(smoothed[0], smoothed[1])[region > 0]
+    evenness = float(np.median(finest)) / max(bands[0], 1e-6)
+    change = cv2.norm(restored, crop, cv2.NORM_L2, region) / (root * np.sqrt(3.0))
+    return FaceCondition(noise=noise, bands=bands, change=float(change), evenness=evenness)
 
 
 def is_already_sharp(condition: FaceCondition, affine: Affine) -> bool:
@@ -81,10 +78,7 @@ def predict_strength(condition: FaceCondition, coefficients: Sequence[float]) ->
 
 
 @lru_cache(maxsize=4)
-def _face_region(template: str, size: int) -> npt.NDArray[np.bool_]:
-    """(size, size) pixels of a crop that belong to the face."""
-    return EllipseMask(template, size).weights(np.eye(2, 3), 0, 0, size, size) > FACE_WEIGHT
-
-
-def _rms(values: FloatArray) -> float:
-    return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
+def _face_region(template: str, size: int) -> npt.NDArray[np.uint8]:
+    """(size, size), 1 where a crop shows the face, else 0."""
+    weights = EllipseMask(template, size).weights(np.eye(2, 3), 0, 0, size, size)
+    return (weights > FACE_WEIGHT).astype(np.uint8)

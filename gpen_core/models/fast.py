@@ -40,6 +40,8 @@ HALF_FROM_PX = 64
 ROWS_OF_STYLES = 4
 """On a CPU the linear layers take style codes in multiples of this: matrix products of other heights add up in another
 order, and a face's pixels should not depend on how many others are restored with it."""
+TOGETHER_UP_TO_PX = 32
+"""Levels of this side and below take all faces of a call at once: a single one does not keep the cores busy."""
 TILED_FROM_PX = 128
 """Levels of this side and above run in tiles where they are not streamed."""
 
@@ -149,17 +151,22 @@ class FastGenerator(nn.Module):
         return self._decode(self._styles(self._code(features[-1])), features[::-1])[1]
 
     def _forward_by_face(self, x: Tensor) -> Tensor:
-        """One face after the other: the maps of several leave a processor's cache. They share the linear layers."""
-        features = [self._encode(face, self.stages) for face in x[:, None]]
-        styles = self._styles(self._code_together([of_face[-1] for of_face in features]))
-        largest = features[0][0]
+        """The high levels one face after the other: the maps of several leave a processor's cache."""
+        num_high = sum(side > TOGETHER_UP_TO_PX for side in self.config.sides)
+        high = [self._encode(face, self.stages[:num_high]) for face in x[:, None]]
+        lowest_high = torch.cat([of_face[-1] for of_face in high]) if num_high else x
+        low = self._encode(lowest_high, self.stages[num_high:])
+        styles = self._styles(self._code_together(low[-1]))
+        maps, rgb = self._decode([level.of_faces(0, len(x)) for level in styles], low[::-1])
+        largest = high[0][0] if num_high else low[0]
         # Taken away while it is used, so that a call at the same time gets its own.
         memory, self._direct_memory = self._direct_memory or Memory(2 * largest.nbytes), None
         images = []
         for face in range(x.shape[0]):
-            own = [level.of_face(face) for level in styles]
+            own, one = [level.of_faces(face, face + 1) for level in styles], slice(face, face + 1)
             # Taken off the list, so that the features are freed when their face is done.
-            images.append(self._decode(own, features.pop(0)[::-1], memory)[1])
+            features = high.pop(0)[::-1]
+            images.append(self._ascend(own, features, len(low), maps[one], rgb[one], memory)[1])
         self._direct_memory = memory
         return torch.cat(images)
 
@@ -232,9 +239,8 @@ class FastGenerator(nn.Module):
         """Style codes (N, D) from the coarsest features."""
         return cast(Tensor, self.mapping(self.final_linear(coarsest.float().flatten(1))))
 
-    def _code_together(self, coarsest: Sequence[Tensor]) -> Tensor:
-        """Style codes from each face's coarsest features; what follows the faces' own fills up ROWS_OF_STYLES."""
-        features = torch.cat(list(coarsest))
+    def _code_together(self, features: Tensor) -> Tensor:
+        """Style codes from the faces' coarsest features; what follows the faces' own fills up ROWS_OF_STYLES."""
         num_spare = -len(features) % ROWS_OF_STYLES
         return self._code(torch.cat((features, features.new_zeros(num_spare, *features.shape[1:]))))
 
@@ -281,10 +287,10 @@ class DirectStyles:
     matrix: Tensor
     """(N, 3, I): from maps to colours."""
 
-    def of_face(self, face: int) -> DirectStyles:
-        one = slice(face, face + 1)
+    def of_faces(self, start: int, end: int) -> DirectStyles:
+        part = slice(start, end)
         return DirectStyles(
-            (self.up[0][one], self.up[1][one]), (self.conv[0][one], self.conv[1][one]), self.matrix[one]
+            (self.up[0][part], self.up[1][part]), (self.conv[0][part], self.conv[1][part]), self.matrix[part]
         )
 
 
