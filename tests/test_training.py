@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -14,7 +15,7 @@ from gpen_core.models.checkpoint import load_generator
 from training import checkpoints, degradations, validation
 from training.adversarial import Adversary, discriminator_loss
 from training.config import TrainingConfig, config_from
-from training.data import DegradedPortraits, shrink, to_network, to_tensor
+from training.data import DegradedPortraits, jitter_geometry, shrink, to_network, to_tensor
 from training.export import export
 from training.identity import centre_kernels, new_generator
 from training.perceptual import DetectorFeatures, perceptual_loss
@@ -90,6 +91,31 @@ def test_a_sample_is_the_same_whenever_it_is_drawn(portraits):
     other = DegradedPortraits(portraits, 64, 8, 100).pair(11)
     assert np.array_equal(first.degraded, again.degraded) and np.array_equal(first.truth, again.truth)
     assert not np.array_equal(first.degraded, other.degraded)
+
+
+def test_portraits_are_bent_and_stay_whole(portraits):
+    """Eight drawings of one portrait differ in shape, and none is torn: neighbours stay near each other."""
+    smooth = cv2.GaussianBlur(portraits[0], (0, 0), 4)
+    drawn = [jitter_geometry(smooth, np.random.default_rng(seed)).astype(float) for seed in range(8)]
+    step = np.abs(np.diff(smooth.astype(float), axis=1)).max()
+    assert all(np.abs(np.diff(picture, axis=1)).max() < 2 * step for picture in drawn)
+    mirrored = [smooth.astype(float), smooth[:, ::-1].astype(float)]
+    shapes = [min(np.abs(picture - plain).mean() for plain in mirrored) for picture in drawn]
+    assert sum(change > 1 for change in shapes) >= 4
+
+
+def test_damage_can_be_done_at_a_smaller_size_and_answers_are_judged_there(portraits):
+    config = replace(TINY, enlarged_from=32)
+    degraded, truth = DegradedPortraits(portraits, 64, 0, 100, config.damage_size)[3]
+    assert degraded.shape == truth.shape == (3, 64, 64)
+    shown = to_network(degraded[None])
+    small = torch.nn.functional.avg_pool2d(shown, 2)
+    assert Trainer(config).restore(small).shape == small.shape
+    # An untrained network returns what it is shown, and enlarging then shrinking all but keeps a smooth picture.
+    smooth = torch.nn.functional.avg_pool2d(to_network(truth[None]), 2)
+    assert (Trainer(config).restore(smooth) - smooth).abs().mean() < 0.05
+    with pytest.raises(ValueError, match="multiple of enlarged_from 48"):
+        replace(TINY, enlarged_from=48)
 
 
 @pytest.mark.parametrize("kind", degradations.KINDS)

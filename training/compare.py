@@ -42,7 +42,7 @@ def train_at_cost(
 ) -> dict[str, Any]:
     """Train for `cpu_s` processor seconds; figures on the unseen portraits, gains in dB by strength."""
     trainer = Trainer(config)
-    dataset = DegradedPortraits(portraits, config.size, config.seed, ENDLESS)
+    dataset = DegradedPortraits(portraits, config.size, config.seed, ENDLESS, config.damage_size)
     trainer.prepare(to_network(torch.stack([dataset[i][0] for i in range(NUM_FITTING)])))
     spent_s = 0.0
     while spent_s < cpu_s:
@@ -52,11 +52,11 @@ def train_at_cost(
         before_s = time.process_time()
         trainer.train_step(degraded, truth, spent_s / cpu_s)
         spent_s += time.process_time() - before_s
-    cases = validation.make_cases(unseen, config.size, len(unseen))
+    cases = validation.make_cases(unseen, config.damage_size, len(unseen))
     restored = validation.restore(trainer.restore, [case.degraded for case in cases])
     gains = {
         name: round(after - before, 3)
-        for name, (before, after) in validation.gains(cases, restored, config.size).items()
+        for name, (before, after) in validation.gains(cases, restored, config.damage_size).items()
     }
     num_samples = trainer.step * config.batch_size
     return {

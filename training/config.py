@@ -19,6 +19,9 @@ class TrainingConfig:
     style_dim: int = 512
     num_mlp_layers: int = 8
 
+    enlarged_from: int | None = None
+    """Pictures are damaged at this size, of which `size` is a multiple, and enlarged; None: at `size` itself."""
+
     start_from: str | None = None
     """Weights file of the same widths to start from; None starts from the identity."""
     seed: int = 0
@@ -68,6 +71,13 @@ class TrainingConfig:
             raise ValueError(f"adversarial_from {self.adversarial_from} is not a share of the schedule, 0 to 1")
         if self.processes < 1 or self.batch_size % self.processes:
             raise ValueError(f"batch_size {self.batch_size} is not a multiple of processes {self.processes}")
+        if self.size % self.damage_size:
+            raise ValueError(f"size {self.size} is not a multiple of enlarged_from {self.enlarged_from}")
+
+    @property
+    def damage_size(self) -> int:
+        """Side of the pictures where they are damaged, and where the answers are judged."""
+        return self.enlarged_from or self.size
 
 
 def read_config(path: Path) -> TrainingConfig:

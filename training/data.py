@@ -88,9 +88,12 @@ def _bend(side: int, rng: Rng) -> FloatArray:
 class DegradedPortraits(Dataset[tuple[Tensor, Tensor]]):
     """Sample `i` is the same whoever asks for it and when. Pictures come as (3, S, S) uint8."""
 
-    def __init__(self, portraits: Sequence[Pixels], size: int, seed: int, num_samples: int) -> None:
+    def __init__(
+        self, portraits: Sequence[Pixels], size: int, seed: int, num_samples: int, damage_size: int | None = None
+    ) -> None:
         self._portraits = portraits
         self._size = size
+        self._damage_size = damage_size
         self._seed = seed
         self._num_samples = num_samples
 
@@ -102,7 +105,7 @@ class DegradedPortraits(Dataset[tuple[Tensor, Tensor]]):
         order = np.random.default_rng((self._seed, 0, round_number)).permutation(len(self._portraits))
         rng = np.random.default_rng((self._seed, 1, index))
         portrait = jitter_geometry(self._portraits[order[place]], rng)
-        return make_pair(shrink(portrait, self._size), rng)
+        return make_pair(shrink(portrait, self._size), rng, self._damage_size)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         pair = self.pair(index)

@@ -48,10 +48,15 @@ def draw(shares: dict[str, float], rng: Rng) -> str:
     return names[int(rng.choice(len(names), p=np.array(list(shares.values()))))]
 
 
-def make_pair(pixels: Pixels, rng: Rng) -> Pair:
-    """Give a good portrait a random tone, and degrade it at random."""
+def make_pair(pixels: Pixels, rng: Rng, damage_size: int | None = None) -> Pair:
+    """Give a good portrait a random tone, and degrade it at random, at `damage_size` px where that is given."""
     truth = to_levels(TONE_STEPS[draw(TONES, rng)](jitter_colour(pixels.astype(np.float32), rng), rng))
-    return Pair(degraded=degrade_randomly(truth, rng), truth=truth)
+    size = truth.shape[1], truth.shape[0]
+    if damage_size is None or damage_size == size[0]:
+        return Pair(degraded=degrade_randomly(truth, rng), truth=truth)
+    small = cv2.resize(truth, (damage_size, damage_size), interpolation=cv2.INTER_AREA)
+    degraded = degrade_randomly(np.asarray(small, dtype=np.uint8), rng)
+    return Pair(degraded=to_levels(_float(cv2.resize(degraded, size, interpolation=cv2.INTER_CUBIC))), truth=truth)
 
 
 def degrade_randomly(pixels: Pixels, rng: Rng) -> Pixels:

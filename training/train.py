@@ -19,6 +19,7 @@ import cv2
 import torch
 from torch import Tensor
 from torch.multiprocessing.spawn import spawn
+from torch.nn import functional as F
 from torch.utils.data import Sampler
 
 from gpen_core.models.checkpoint import load_generator
@@ -132,10 +133,14 @@ class Trainer:
         torch._foreach_lerp_(list(self.ema.parameters()), list(self.generator.parameters()), 1.0 - decay)
 
     def restore(self, degraded: Tensor) -> Tensor:
-        """The averaged network's answer."""
+        """The averaged network's answer, at the size of the damaged pictures."""
+        factor = self.config.size // self.config.damage_size
+        shown = degraded.to(self.device)
+        if factor > 1:
+            shown = F.interpolate(shown, scale_factor=factor, mode="bicubic", align_corners=False).clamp(-1.0, 1.0)
         with self.autocast():
-            answer: Tensor = self.ema(degraded.to(self.device))
-        return answer
+            answer: Tensor = self.ema(shown)
+        return F.avg_pool2d(answer.float(), factor)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -187,7 +192,7 @@ class Reporter:
     def __init__(self, trainer: Trainer, portraits: Sequence[Pixels], out: Path) -> None:
         config = trainer.config
         self._trainer = trainer
-        self._cases = validation.make_cases(portraits, config.size, config.num_validation)
+        self._cases = validation.make_cases(portraits, config.damage_size, config.num_validation)
         self._out = out
         self._best = -math.inf
         self._losses: list[float] = []
@@ -205,7 +210,7 @@ class Reporter:
     def report(self) -> None:
         trainer, seconds = self._trainer, time.monotonic() - self._since
         restored = validation.restore(trainer.restore, [case.degraded for case in self._cases])
-        levels = validation.gains(self._cases, restored, trainer.config.size)
+        levels = validation.gains(self._cases, restored, trainer.config.damage_size)
         mean_gain = sum(after - before for before, after in levels.values()) / len(levels)
         self._log(levels, mean_gain, seconds)
         validation.write_sheet(self._out / "sheet.png", self._cases, restored)
@@ -243,7 +248,7 @@ def run(trainer: Trainer, data: Path, out: Path, minutes: float | None) -> None:
     reporter = None
     if team.is_first:
         reporter = Reporter(trainer, read_validation(data, portraits, config), out)
-    dataset = DegradedPortraits(portraits, config.size, config.seed, ENDLESS)
+    dataset = DegradedPortraits(portraits, config.size, config.seed, ENDLESS, config.damage_size)
     trainer.prepare(to_network(torch.stack([dataset[i][0] for i in range(NUM_FITTING)])))
     compile_in_turn(trainer)
     share = Share(config, team, trainer.step)
