@@ -43,6 +43,10 @@ class TrainingConfig:
     """Weight of the other pixels."""
     gradient_weight: float = 0.1
     """Of the loss on differences between neighbouring pixels, against 1 for the pixels."""
+    coarse_weight: float = 0.0
+    """Of the pixels' error at a half, a quarter and an eighth of the size."""
+    frequency_weight: float = 0.0
+    """Of the difference between Fourier coefficients."""
 
     perceptual_weight: float = 0.0
     """Of the difference that the embedded detector's backbone sees; 0 leaves it out."""

@@ -1,15 +1,29 @@
-"""What training minimises: each picture's error, plus a little of the error between neighbouring pixels.
+"""What training minimises: each picture's error, and more as the settings say.
 
 All pictures are (N, 3, H, W) in [-1, 1].
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 # Mean square error that counts as all but perfect: 40 dB. Without it the best inputs would pull hardest.
 ERROR_FLOOR = 4.0 * 10 ** (-40 / 10)
+
+COARSE_FACTORS = (2, 4, 8)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LossShares:
+    """Weights of the additions to the pixels' error; 0 leaves one out."""
+
+    gradient: float = 0.0
+    coarse: float = 0.0
+    frequency: float = 0.0
 
 
 def weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
@@ -36,13 +50,35 @@ def gradient_loss(restored: Tensor, truth: Tensor, weights: Tensor) -> Tensor:
     return (across + down).mean()
 
 
-def restoration_loss(restored: Tensor, truth: Tensor, weights: Tensor, gradient_weight: float) -> Tensor:
+def coarse_loss(restored: Tensor, truth: Tensor, weights: Tensor) -> Tensor:
+    """`error_loss` of the pictures shrunk 2, 4 and 8 times by area, their mean: tones and large shapes."""
+    losses = []
+    for factor in COARSE_FACTORS:
+        small, true = F.avg_pool2d(restored, factor), F.avg_pool2d(truth, factor)
+        losses.append(error_loss(small, true, F.avg_pool2d(weights[None, None], factor)[0, 0]))
+    return torch.stack(losses).mean()
+
+
+def frequency_loss(restored: Tensor, truth: Tensor, weights: Tensor) -> Tensor:
+    """Mean difference of the Fourier coefficients, orthonormal: every frequency counts the same, however weak it is.
+
+    Jiang et al., "Focal Frequency Loss for Image Reconstruction and Synthesis" (ICCV 2021), without its focal weights.
+    """
+    error = torch.fft.rfft2((restored - truth) * weights, norm="ortho")
+    return torch.hypot(error.real, error.imag).mean()
+
+
+def restoration_loss(restored: Tensor, truth: Tensor, weights: Tensor, shares: LossShares) -> Tensor:
     """The loss of `training.train`.
 
     Args:
         restored, truth: pictures.
         weights: (H, W), how much each pixel counts.
-        gradient_weight: of `gradient_loss`; 0 leaves it out.
+        shares: of what is added to the error of the pixels.
     """
     loss = error_loss(restored, truth, weights)
-    return loss + gradient_weight * gradient_loss(restored, truth, weights) if gradient_weight else loss
+    parts = ((shares.gradient, gradient_loss), (shares.coarse, coarse_loss), (shares.frequency, frequency_loss))
+    for share, part in parts:
+        if share:
+            loss = loss + share * part(restored, truth, weights)
+    return loss

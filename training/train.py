@@ -29,7 +29,7 @@ from training.adversarial import Adversary
 from training.config import TrainingConfig, config_values, read_config
 from training.data import DegradedPortraits, batches, read_portraits, to_network
 from training.identity import HIDDEN_WEIGHT, centre_kernels, new_generator
-from training.losses import restoration_loss
+from training.losses import LossShares, restoration_loss
 from training.perceptual import DetectorFeatures, perceptual_loss
 from training.team import Team, join, leave
 
@@ -57,6 +57,9 @@ class Trainer:
         self.step = 0
         self.elapsed_s = 0.0
         self.weights = self._pixel_weights()
+        self.shares = LossShares(
+            gradient=config.gradient_weight, coarse=config.coarse_weight, frequency=config.frequency_weight
+        )
         self.features = DetectorFeatures().to(self.device) if config.perceptual_weight else None
         self.adversary: Adversary | None = None
         if config.adversarial_weight:
@@ -100,7 +103,7 @@ class Trainer:
         with self.autocast():
             restored = self.forward(degraded)
         restored = restored.float()
-        loss = restoration_loss(restored, truth, self.weights, self.config.gradient_weight)
+        loss = restoration_loss(restored, truth, self.weights, self.shares)
         if self.features is not None:
             loss = loss + self.config.perceptual_weight * perceptual_loss(self.features, restored, truth)
         if is_adversarial and self.adversary is not None:
