@@ -1,4 +1,4 @@
-"""The losses of training: nothing for equal pictures, more for a larger error."""
+"""The losses of training: least for equal pictures, more for a larger error."""
 
 from __future__ import annotations
 
