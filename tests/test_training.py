@@ -23,7 +23,15 @@ from training.team import Team
 from training.train import Share, Trainer
 
 TINY = TrainingConfig(
-    size=64, narrow=0.0625, style_dim=16, num_mlp_layers=2, batch_size=2, warmup_steps=1, num_steps=8, ema_decay=0.5
+    size=64,
+    narrow=0.0625,
+    style_dim=16,
+    num_mlp_layers=2,
+    batch_size=2,
+    warmup_steps=1,
+    num_steps=8,
+    ema_decay=0.5,
+    precision="fp32",
 )
 
 
@@ -195,6 +203,15 @@ def test_validation_counts_the_face_only(portraits):
     unchanged = validation.gains(cases, [case.degraded for case in cases], 64)
     assert all(after > 60 for _, after in perfect.values())
     assert all(after == before for before, after in unchanged.values())
+
+
+@pytest.mark.parametrize(("flags", "precision"), [("avx2 avx512_bf16", "bf16"), ("avx2 avx512f", "fp32")])
+def test_steps_run_in_bf16_only_where_the_processor_has_it(tmp_path, monkeypatch, flags, precision):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"flags : fpu {flags}\n")
+    monkeypatch.setattr("gpen_core.runtime.precision.CPUINFO", cpuinfo)
+    assert Trainer(replace(TINY, precision="auto")).precision == precision
+    assert Trainer(replace(TINY, precision="bf16")).precision == "bf16"
 
 
 def test_unknown_settings_are_named():

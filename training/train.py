@@ -23,6 +23,7 @@ from torch.nn import functional as F
 from torch.utils.data import Sampler
 
 from gpen_core.models.checkpoint import load_generator
+from gpen_core.runtime.precision import why_no_gain
 from gpen_core.types import Pixels
 from training import checkpoints, validation
 from training.adversarial import Adversary
@@ -48,6 +49,7 @@ class Trainer:
         self.config = config
         self.team = team or Team()
         self.device = torch.device(device)
+        self.precision = resolve_precision(config.precision, self.device)
         shape = (config.size, config.channel_multiplier, config.narrow, config.style_dim, config.num_mlp_layers)
         self.generator = new_generator(*shape, seed=config.seed).to(self.device)
         if config.start_from is not None:
@@ -90,7 +92,7 @@ class Trainer:
         return self.config.rim_weight + (self.config.face_weight - self.config.rim_weight) * region
 
     def autocast(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
 
     def learning_rate(self, progress: float) -> float:
         """Linear warm-up in steps, then half a cosine over the whole run."""
@@ -233,6 +235,7 @@ class Reporter:
             "step": trainer.step,
             "samples": trainer.step * trainer.config.batch_size,
             "samples_per_s": round(len(self._losses) * trainer.config.batch_size / max(seconds, 1e-9), 2),
+            "precision": trainer.precision,
             "learning_rate": round(float(trainer.optimizer.param_groups[-1]["lr"]), 6),
             "loss": round(sum(self._losses) / steps, 4),
             "gradient_norm": round(sum(self._norms) / steps, 3),
@@ -267,6 +270,13 @@ def run(trainer: Trainer, data: Path, out: Path, minutes: float | None) -> None:
                 reporter.report()
         if is_last:
             return
+
+
+def resolve_precision(asked: str, device: torch.device) -> str:
+    """fp32 or bf16: what was asked for, `auto` by what the device gains from."""
+    if asked != "auto":
+        return asked
+    return "fp32" if why_no_gain("bf16", device) else "bf16"
 
 
 def read_training(data: Path, config: TrainingConfig) -> list[Pixels]:
