@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 
 from gpen_core.errors import Cancelled, OptionError, PhotoError, WeightsError
+from gpen_core.faces.condition import NUM_COEFFICIENTS
 from gpen_core.models.gpen import Generator
 from gpen_core.models.registry import SPECS
 from gpen_core.options import RestoreOptions, RuntimeOptions
@@ -169,7 +170,7 @@ def test_recompose_equals_restoring_with_that_strength(astronaut):
 
 def test_automatic_strength_is_each_faces_own(astronaut):
     faces = (FACE, frontal_face(400, 300, 30))
-    coefficients = [0.0] * 12 + [0.25]
+    coefficients = [0.0] * (NUM_COEFFICIENTS - 1) + [0.25]
     subject = Restorer(
         detector=FakeDetector(*faces),
         crop_restorer=FakeCropRestorer(inverted, strength_coefficients=coefficients),

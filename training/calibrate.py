@@ -136,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Calibrate the automatic strength of a model.")
     parser.add_argument("--data", type=Path, required=True, help="folder of square portraits, FFHQ-aligned")
     parser.add_argument("--weights", help="weights file of a starter (default: the embedded one)")
-    parser.add_argument("--limit", type=int, default=120, help="portraits used (default: %(default)s)")
+    parser.add_argument("--limit", type=int, default=360, help="portraits used (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     runtime = RuntimeOptions(model="starter-256", weights=arguments.weights)

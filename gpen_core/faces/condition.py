@@ -21,7 +21,8 @@ FACE_WEIGHT = 0.5
 NOISE_KERNEL = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], dtype=np.float32)
 LOG_OFFSET = 0.1
 """Keeps the logarithm of a level finite for flat crops."""
-NUM_COEFFICIENTS = 13
+NUM_MEASURES = 7
+NUM_COEFFICIENTS = NUM_MEASURES + NUM_MEASURES * (NUM_MEASURES + 1) // 2 + 1
 LARGE_FACE_FACTOR = 1.25
 """A face this much larger in the photo than in the crop is seen reduced by the network."""
 SHARP_SHARE = 0.14
@@ -63,9 +64,10 @@ def is_already_sharp(condition: FaceCondition, affine: Affine) -> bool:
 
 
 def strength_features(condition: FaceCondition) -> npt.NDArray[np.float64]:
-    """(NUM_COEFFICIENTS,) logarithms of noise, bands and change, their squares, and 1."""
-    levels = np.log(np.array([condition.noise, *condition.bands, condition.change]) + LOG_OFFSET)
-    return np.concatenate((levels, levels**2, [1.0]))
+    """(NUM_COEFFICIENTS,) logarithms of noise, bands, change and evenness, their products with each other, and 1."""
+    measures = np.log(np.array([condition.noise, *condition.bands, condition.change, condition.evenness]) + LOG_OFFSET)
+    products = np.outer(measures, measures)[np.triu_indices(NUM_MEASURES)]
+    return np.concatenate((measures, products, [1.0]))
 
 
 def predict_strength(condition: FaceCondition, coefficients: Sequence[float]) -> float:

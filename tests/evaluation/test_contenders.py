@@ -12,6 +12,7 @@ from gpen_core.evaluation.contenders import Contender, load_contenders, restore_
 from gpen_core.evaluation.memory import measure_face_memory
 from gpen_core.evaluation.options import ModelChoice
 from gpen_core.evaluation.region import SIZE_PX, face_region
+from gpen_core.faces.condition import NUM_COEFFICIENTS
 from gpen_core.models.places import ASSETS
 from gpen_core.models.registry import STARTER
 from gpen_core.models.weights import verified_file
@@ -48,7 +49,7 @@ def test_strength_blends_between_input_and_answer(crop):
 
 
 def test_automatic_strength_is_the_models_own_calibration(crop):
-    always_half = [0.0] * 12 + [0.5]
+    always_half = [0.0] * (NUM_COEFFICIENTS - 1) + [0.5]
     fake = FakeCropRestorer(constant(0, 0, 0), strength_coefficients=always_half)
     np.testing.assert_allclose(restore_crop(contender(fake, "starter-256@auto"), crop).pixels, crop / 2, atol=0.5)
 
