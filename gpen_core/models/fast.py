@@ -13,6 +13,7 @@ from gpen_core.models.gpen import Generator, GeneratorConfig
 from gpen_core.models.layers import EqualizedLinear, StyledConv, ToRGB
 from gpen_core.models.maps import MapMemory
 from gpen_core.models.prepared import (
+    ROWS_OF_STYLES,
     Memory,
     PreparedLinear,
     PreparedStage,
@@ -37,9 +38,6 @@ WIDE_FROM_CHANNELS = 128
 WIDE_AT_PX = 64
 HALF_FROM_PX = 64
 """Levels of this side and above run in half precision where that is asked for."""
-ROWS_OF_STYLES = 4
-"""On a CPU the linear layers take style codes in multiples of this: matrix products of other heights add up in another
-order, and a face's pixels should not depend on how many others are restored with it."""
 TOGETHER_UP_TO_PX = 32
 """Levels of this side and below take all faces of a call at once: a single one does not keep the cores busy."""
 TILED_FROM_PX = 128

@@ -35,6 +35,9 @@ from gpen_core.models.packed import PackedConv
 
 NATIVE_UP_TO_NUMBERS = 20480
 """Maps of one picture with more numbers than these go to oneDNN (`use_mkldnn` in ATen's Convolution.cpp)."""
+ROWS_OF_STYLES = 4
+"""On a CPU the linear layers take this many style codes at a time: matrix products of other heights add up in another
+order, and a face's pixels should not depend on how many others are restored with it."""
 HALF_LIMIT = 32768.0
 """Activations are kept within this in half precision: finite, and beyond all that a working network uses."""
 
@@ -49,21 +52,28 @@ def as_several(x: Tensor) -> Tensor:
     return x.expand(2, -1, -1, -1) if is_small and x.device.type == "cpu" and not torch.compiler.is_compiling() else x
 
 
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`torch.nn.functional.linear`, ROWS_OF_STYLES rows at a time on a processor."""
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
+        return F.linear(x, weight, bias)
+    return torch.cat([F.linear(rows, weight, bias) for rows in x.split(ROWS_OF_STYLES)])
+
+
 class PreparedLinear(nn.Module):
     """`EqualizedLinear` with its gains in the weights."""
 
     weight: Tensor
     bias: Tensor
 
-    def __init__(self, linear: EqualizedLinear) -> None:
+    def __init__(self, layer: EqualizedLinear) -> None:
         super().__init__()
-        gain = ACTIVATION_GAIN if linear.activate else 1.0
-        self.register_buffer("weight", linear.weight * (linear.weight_gain * gain))
-        self.register_buffer("bias", linear.bias * (linear.lr_multiplier * gain))
-        self.activate = linear.activate
+        gain = ACTIVATION_GAIN if layer.activate else 1.0
+        self.register_buffer("weight", layer.weight * (layer.weight_gain * gain))
+        self.register_buffer("bias", layer.bias * (layer.lr_multiplier * gain))
+        self.activate = layer.activate
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.linear(x, self.weight, self.bias)
+        x = linear(x, self.weight, self.bias)
         return F.leaky_relu_(x, LEAKY_SLOPE) if self.activate else x
 
 
@@ -133,7 +143,7 @@ class Modulation(nn.Module):
             peak = style.abs().amax(dim=1, keepdim=True)
             style = style / peak
             epsilon = DEMODULATION_EPSILON / (self.squared_norms * peak.square())
-        gain = torch.rsqrt(F.linear(style.square(), self.energy) + epsilon) * ACTIVATION_GAIN
+        gain = torch.rsqrt(linear(style.square(), self.energy) + epsilon) * ACTIVATION_GAIN
         return style, gain
 
 
