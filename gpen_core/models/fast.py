@@ -14,6 +14,7 @@ from gpen_core.models.layers import EqualizedLinear, StyledConv, ToRGB
 from gpen_core.models.maps import MapMemory
 from gpen_core.models.prepared import (
     ROWS_OF_STYLES,
+    TOGETHER_UP_TO_PX,
     Memory,
     PreparedLinear,
     PreparedStage,
@@ -38,8 +39,6 @@ WIDE_FROM_CHANNELS = 128
 WIDE_AT_PX = 64
 HALF_FROM_PX = 64
 """Levels of this side and above run in half precision where that is asked for."""
-TOGETHER_UP_TO_PX = 32
-"""Levels of this side and below take all faces of a call at once: a single one does not keep the cores busy."""
 TILED_FROM_PX = 128
 """Levels of this side and above run in tiles where they are not streamed."""
 

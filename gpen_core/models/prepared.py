@@ -38,6 +38,8 @@ NATIVE_UP_TO_NUMBERS = 20480
 ROWS_OF_STYLES = 4
 """On a CPU the linear layers take this many style codes at a time: matrix products of other heights add up in another
 order, and a face's pixels should not depend on how many others are restored with it."""
+TOGETHER_UP_TO_PX = 32
+"""Levels of this side and below take all faces of a call at once: a single one does not keep the cores busy."""
 HALF_LIMIT = 32768.0
 """Activations are kept within this in half precision: finite, and beyond all that a working network uses."""
 
@@ -56,7 +58,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`torch.nn.functional.linear`, ROWS_OF_STYLES rows at a time on a processor."""
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.linear(x, weight, bias)
-    return torch.cat([F.linear(rows, weight, bias) for rows in x.split(ROWS_OF_STYLES)])
+    return torch.cat([F.linear(rows, weight, bias) for rows in torch.split(x, ROWS_OF_STYLES)])
 
 
 class PreparedLinear(nn.Module):
@@ -228,8 +230,8 @@ class PreparedStyledConv(nn.Module):
         if self._packed is not None:
             return self._packed(x * style[:, :, None, None])
         weight = self.weight
-        if x.shape[0] == 1 and x.numel() > weight.numel():
-            # Of one face the weights can be scaled, which are fewer.
+        if x.shape[0] == 1 and x.shape[-1] > TOGETHER_UP_TO_PX and x.numel() > weight.numel():
+            # Of one face the weights can be scaled, which are fewer. It rounds otherwise: not where faces share a call.
             weight = weight * (style[0, :, None, None, None] if self.is_upsampling else style[:, :, None, None])
         else:
             x = x * style[:, :, None, None]
