@@ -23,7 +23,7 @@ class TrainingConfig:
     """Pictures are damaged at this size, of which `size` is a multiple, and enlarged; None: at `size` itself."""
 
     start_from: str | None = None
-    """Weights file of the same widths to start from; None starts from the identity."""
+    """Weights file of the same widths, or of narrower ones, to start from; None starts from the identity."""
     seed: int = 0
     batch_size: int = 4
     """Pictures in one optimisation step, over all processes."""

@@ -33,6 +33,7 @@ from training.identity import HIDDEN_WEIGHT, centre_kernels, new_generator
 from training.losses import LossShares, restoration_loss
 from training.perceptual import DetectorFeatures, perceptual_loss
 from training.team import Team, join, leave
+from training.widen import widen
 
 ENDLESS = 10**9
 NUM_FITTING = 16
@@ -53,7 +54,7 @@ class Trainer:
         shape = (config.size, config.channel_multiplier, config.narrow, config.style_dim, config.num_mlp_layers)
         self.generator = new_generator(*shape, seed=config.seed).to(self.device)
         if config.start_from is not None:
-            self.generator.load_state_dict(load_generator(Path(config.start_from), config.size).state_dict())
+            widen(load_generator(Path(config.start_from), config.size), self.generator)
         self.ema = copy.deepcopy(self.generator).requires_grad_(False).eval()
         self.optimizer = torch.optim.Adam(self._parameter_groups(), betas=(0.9, 0.99), fused=True)
         self.step = 0
