@@ -363,8 +363,9 @@ def test_fast_generator_gives_the_generators_pixels():
 @pytest.mark.parametrize(
     ("size", "narrow", "half", "is_streamed"),
     [
-        (64, 1 / 4, None, True),
-        (64, 1 / 4, torch.bfloat16, False),
+        (64, 1 / 2, None, True),
+        (64, 1 / 4, None, False),
+        (64, 1 / 2, torch.bfloat16, False),
         (64, 1 / 16, None, False),
         (256, 1 / 16, None, False),
     ],
