@@ -35,8 +35,8 @@ from gpen_core.models.workers import Workers
 STREAMED_FROM_PX = 32
 """Levels of this side and above are streamed: below, the transformed weights would outweigh the maps by far."""
 WIDE_FROM_CHANNELS = 256
-"""At WIDE_AT_PX. Narrower networks compute too little for each step to gain: with 128 channels they took 1.2 to 1.7 times
-as long streamed, on AVX512 and on AVX2."""
+"""At WIDE_AT_PX. Narrower networks compute too little for each step to gain: with 128 channels they took 1.2 to 1.7
+times as long streamed, on AVX512 and on AVX2."""
 WIDE_AT_PX = 64
 HALF_FROM_PX = 64
 """Levels of this side and above run in half precision where that is asked for."""
